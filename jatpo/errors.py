@@ -1,0 +1,27 @@
+"""Errors that a user can mend: one sentence that names what, where and the remedy."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class JatpoError(Exception):
+    """Bad input; the command line prints it as one line and exits with code 2."""
+
+
+class RenormalisedWarning(UserWarning):
+    """Probabilities were off by rounding dust and have been renormalised."""
+
+
+def nearest(name: str, choices: Iterable[str]) -> str:
+    """A clause such as ``; did you mean 'gridworld'?``, or nothing when no choice is close."""
+    close = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.5)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def unknown(kind: str, name: str, choices: Iterable[str]) -> JatpoError:
+    """The error for a name that is not among `choices`."""
+    choices = list(choices)
+    hint = nearest(name, choices) or f"; choose from {', '.join(choices)}"
+    return JatpoError(f"no {kind} is called '{name}'{hint}")

@@ -1,0 +1,1 @@
+"""Solvers for POMDPs: alpha vectors, point-based value iteration, bounds."""
