@@ -1,0 +1,68 @@
+"""Gridworld: two agents, two goals, an open 5 x 5 grid. The teammate heads for its nearest goal."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from jatpo.domains.grid import Cell, Grid, cell_name
+from jatpo.domains.maps import open_map
+from jatpo.domains.pairs import Failure, Pairs, Slip, Start, Walk
+from jatpo.domains.registry import Probability, register
+from jatpo.domains.world import World
+from jatpo.errors import JatpoError
+
+POOL = """
+04-03 32-11 42-44 44-11 12-44 34-00 00-40 41-43 44-42 30-11 33-12 13-22 11-34 42-23 33-14 01-24
+43-41 33-13 22-33 13-34 12-24 42-12 30-01 43-10 24-14 41-20 20-34 44-24 40-32 12-03 13-21 21-32
+"""
+GOALS: tuple[tuple[Cell, Cell], ...] = tuple(
+    ((int(pair[0]), int(pair[1])), (int(pair[3]), int(pair[4]))) for pair in POOL.split()
+)
+
+
+def _labels(goals: tuple[Cell, Cell] | None = None, **_: object) -> tuple[str, ...]:
+    pairs = GOALS if goals is None else (goals,)
+    return tuple(f"goals {cell_name(one)} and {cell_name(other)}" for one, other in pairs)
+
+
+@register(
+    "gridworld",
+    summary="two agents reach two goals on an open 5 x 5 grid",
+    models=4,
+    horizon=50,
+    beliefs=5000,
+    labels=_labels,
+    as_written={"teammate_slip": 0.0, "sensor_failure": "nothing"},
+)
+def gridworld(
+    model: int,
+    *,
+    noise: Annotated[Probability, "probability that a sensor misses a wall or the teammate"] = 0.2,
+    discount: Annotated[Probability, "discount"] = 0.95,
+    width: Annotated[int, "columns"] = 5,
+    height: Annotated[int, "rows"] = 5,
+    map: Annotated[str | None, "a text map with walls in place of the open grid"] = None,
+    goals: Annotated[tuple[Cell, Cell] | None, "two goal cells in place of the model's own pair"] = None,
+    agent_slip: Annotated[Slip, "probability that a move of the agent fails"] = "noise",
+    teammate: Annotated[Walk, "how the teammate moves"] = "greedy",
+    teammate_slip: Annotated[Slip, "probability that a move of the teammate fails"] = "noise",
+    sensor_failure: Annotated[Failure, "a missed element reads as either other symbol, or nothing"] = "other",
+    start: Annotated[Start, "anywhere unsolved, or on the cells marked S"] = "anywhere",
+    share_cells: Annotated[bool, "may both stand on one cell?"] = True,
+) -> World:
+    """Model k of the gridworld."""
+    pair = GOALS[model] if goals is None else tuple((int(column), int(row)) for column, row in goals)
+    if len(pair) != 2 or pair[0] == pair[1]:
+        raise JatpoError(f"goals={pair!r} are not two different cells: give ((column, row), (column, row))")
+    return Pairs(
+        grid=Grid.parse(open_map(width, height) if map is None else map),
+        goals=pair,
+        share_cells=share_cells,
+        noise=noise,
+        agent_slip=agent_slip,
+        teammate_slip=teammate_slip,
+        teammate=teammate,
+        sensor_failure=sensor_failure,
+        start=start,
+        discount=discount,
+    ).world(_labels(goals)[model])
