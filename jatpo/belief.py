@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from jatpo.model import POMDP
+from jatpo.storage import select
 
 
 def predict(model: POMDP, belief: Array, action: Array) -> Array:
@@ -65,7 +66,6 @@ def update_columns(model: POMDP, beliefs: Array, actions: Array, observations: A
     The fastest form for large batches: rows are gathered whole, for all actions, and the right action picked.
     """
     pushed = model.transition.push_all(beliefs)  # [A, X, B]
-    index = jnp.broadcast_to(actions[None, None, :], (1, *beliefs.shape))
-    predicted = jnp.take_along_axis(pushed, index, axis=0)[0]
+    predicted = select(pushed, actions)
     weights = model.observation.likelihood_all(actions, observations)
     return jax.vmap(condition, in_axes=(1, 1), out_axes=(1, 0))(predicted, weights)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from jatpo import memory
 from jatpo.validate import Coordinates
 
 
-def padded_lists(row: np.ndarray, column: np.ndarray, p: np.ndarray, num_rows: int) -> tuple[np.ndarray, np.ndarray]:
+def padded_lists(
+    row: np.ndarray, column: np.ndarray, p: np.ndarray, num_rows: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Lists (column, p) of each row, padded with (0, 0) to the longest: two arrays [num_rows, width].
 
     `row` must be sorted.
@@ -15,6 +18,7 @@ def padded_lists(row: np.ndarray, column: np.ndarray, p: np.ndarray, num_rows: i
     count = np.bincount(row, minlength=num_rows)
     slot = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
     width = max(int(count.max(initial=0)), 1)
+    _require(num_rows, width)
     index = np.zeros((num_rows, width), np.int32)
     weight = np.zeros((num_rows, width))
     index[row, slot] = column
@@ -32,11 +36,12 @@ def transition_blocks(coordinates: Coordinates, num_actions: int, num_states: in
     place = np.full(num_states, -1)
     place[hub] = np.arange(len(hub))
     to_hub = place[y] >= 0
+    _require(num_actions * num_states, len(hub))
     hub_inflow = np.zeros((num_actions, len(hub), num_states))
     hub_inflow[a[to_hub], place[y[to_hub]], x[to_hub]] = p[to_hub]
-    a, x, y, p = a[~to_hub], x[~to_hub], y[~to_hub], p[~to_hub]
-    order = np.argsort(a * num_states + y, kind="stable")
-    predecessor, inflow = padded_lists((a * num_states + y)[order], x[order], p[order], num_actions * num_states)
+    row, x, p = (a * num_states + y)[~to_hub], x[~to_hub], p[~to_hub]
+    order = np.argsort(row, kind="stable")
+    predecessor, inflow = padded_lists(row[order], x[order], p[order], num_actions * num_states)
     return {
         "successor": successor.reshape(shape),
         "probability": probability.reshape(shape),
@@ -45,6 +50,13 @@ def transition_blocks(coordinates: Coordinates, num_actions: int, num_states: in
         "hub": hub.astype(np.int32),
         "hub_inflow": hub_inflow,
     }
+
+
+def _require(num_rows: int, width: int) -> None:
+    """Refuse lists of `width` entries (an int32 and a float64) for every row that would not fit."""
+    what = f"blocked storage of {num_rows} rows with up to {width} entries each"
+    remedy = "make the fullest rows sparser, or use storage='dense' if that is smaller"
+    memory.require(12 * num_rows * width, what, remedy)
 
 
 def _hubs(arriving: np.ndarray) -> np.ndarray:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -31,7 +30,9 @@ class Library:
     names: tuple[Names, ...] = ()
 
     @classmethod
-    def from_models(cls, models: Sequence[POMDP], prior: np.ndarray | Sequence[float] | None = None) -> Library:
+    def from_models(
+        cls, models: Sequence[POMDP], prior: np.ndarray | Sequence[float] | None = None
+    ) -> Library:
         """Stack `models`; the prior is uniform unless given."""
         models = list(models)
         if not models:
@@ -47,8 +48,8 @@ class Library:
         stacked = jax.tree.map(_stack, *models)
         uniform = np.full(len(models), 1 / len(models))
         weights = validate.distribution("prior", uniform if prior is None else np.asarray(prior), len(models))
-        mask = jnp.asarray(np.arange(sizes.max()) < sizes[:, None])
-        return cls(stacked, mask, jnp.asarray(weights, stacked.reward.dtype), names)
+        mask = np.arange(sizes.max()) < sizes[:, None]
+        return cls(stacked, *jax.device_put((mask, weights.astype(stacked.reward.dtype))), names)
 
     @property
     def num_models(self) -> int:
@@ -69,7 +70,7 @@ class Library:
 
     def model(self, k: int) -> POMDP:
         """Model k, padded as in the library."""
-        return jax.tree.map(lambda leaf: leaf[k], self.models)
+        return jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf)[k]), self.models)
 
     def __repr__(self) -> str:
         return f"Library({self.num_models} models, {self.models!r})"
@@ -89,7 +90,9 @@ def _same_interface(first: POMDP, other: POMDP, k: int) -> None:
     for kind in ("actions", "observations"):
         ours, theirs = getattr(first, kind), getattr(other, kind)
         if len(ours) != len(theirs):
-            raise JatpoError(f"model {k} has {len(theirs)} {kind} and model 0 has {len(ours)}: they must agree")
+            raise JatpoError(
+                f"model {k} has {len(theirs)} {kind} and model 0 has {len(ours)}: they must agree"
+            )
         if getattr(first.names, kind) and getattr(other.names, kind) and ours != theirs:
             at = next(i for i, pair in enumerate(zip(ours, theirs, strict=True)) if pair[0] != pair[1])
             raise JatpoError(
@@ -106,7 +109,7 @@ def _common_kinds(models: list[POMDP]) -> list[POMDP]:
     def widen(model: POMDP) -> POMDP:
         observation = model.observation
         assert isinstance(observation, BlockedObservation)
-        kind = jnp.broadcast_to(observation.kind, (model.num_actions, model.num_states))
+        kind = jax.device_put(np.repeat(observation.kind, model.num_actions // len(observation.kind), axis=0))
         return model.replace(
             observation=BlockedObservation(
                 kind, observation.symbol, observation.probability, observation.num_observations
@@ -122,4 +125,4 @@ def _stack(*leaves: Array) -> Array:
     stacked = np.zeros((len(leaves), *shape), leaves[0].dtype)
     for k, leaf in enumerate(leaves):
         stacked[(k, *(slice(size) for size in leaf.shape))] = leaf
-    return jnp.asarray(stacked)
+    return jax.device_put(stacked)

@@ -32,7 +32,9 @@ def sweep(model: POMDP, v: Array) -> Array:
     return model.reward + model.discount * model.transition.pull(v)
 
 
-def value_iteration(model: POMDP, tolerance: float | Array = 1e-4, max_sweeps: int | Array = 10_000) -> MDPSolution:
+def value_iteration(
+    model: POMDP, tolerance: float | Array = 1e-4, max_sweeps: int | Array = 10_000
+) -> MDPSolution:
     """q* of the infinite horizon: sweeps until no value changes by more than `tolerance`.
 
     With discount 1 the values may grow for ever; `max_sweeps` ends the loop and `change` tells.

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -61,6 +61,9 @@ class Names(NamedTuple):
     observations: tuple[str, ...] | None = None
 
 
+UNNAMED = Names()
+
+
 @jax.tree_util.register_pytree_with_keys_class
 @dataclass(frozen=True, repr=False, eq=False)
 class POMDP:
@@ -71,7 +74,7 @@ class POMDP:
     reward: Array  # [X, A]
     initial: Array  # [X]
     discount: Array  # []
-    names: Names = Names()
+    names: Names = UNNAMED
 
     @classmethod
     def from_dense(
@@ -141,32 +144,29 @@ class POMDP:
         if num_observations is None:
             largest = int(np.max(observation[2], initial=-1)) + 1
             num_observations = len(observations) if observations is not None else largest
+        validate.counts(num_states, num_actions, num_observations)
         names = Names(
             validate.names_of("states", states, num_states),
             validate.names_of("actions", actions, num_actions),
             validate.names_of("observations", observations, num_observations),
         )
         sizes = (num_actions, num_states, num_states)
-        dtype = np.dtype(dtype if dtype is not None else jax.dtypes.canonicalize_dtype(np.float64))
+        dtype = _precision(dtype)
         sparse = Sparse(
             validate.rows("transition", transition, sizes, "xy", names.actions, names.states),
             validate.rows(
                 "observation", observation, (*sizes[:2], num_observations), "yz", names.actions, names.states
             ),
-            validate.reward(reward, num_states, num_actions),
+            validate.reward(reward, num_states, num_actions, names.states, names.actions),
             validate.distribution("initial", initial, num_states, names.states),
             validate.discount(discount),
         )
-        storage = _choose(storage, len(sparse.transition[0]), sizes)
+        sizes = (num_actions, num_states, num_observations)
+        storage = _choose(storage, len(sparse.transition[0]), sizes, dtype)
         pick = _dense_storage if storage == "dense" else _blocked_storage
-        parts = pick(sparse, (*sizes[:2], num_observations), dtype)
-        return cls(
-            *parts,
-            jnp.asarray(sparse.reward, dtype),
-            jnp.asarray(sparse.initial, dtype),
-            jnp.asarray(sparse.discount, dtype),
-            names,
-        )
+        parts = pick(sparse, sizes, dtype)
+        rest = (_array(np.array(part), dtype) for part in sparse[2:])  # copies: the caller may go on writing
+        return cls(*parts, *rest, names)
 
     @property
     def num_states(self) -> int:
@@ -182,7 +182,7 @@ class POMDP:
 
     @property
     def storage(self) -> str:
-        """"dense" or "blocked"."""
+        """Either "dense" or "blocked"."""
         return "dense" if isinstance(self.transition, DenseTransition) else "blocked"
 
     @property
@@ -192,7 +192,7 @@ class POMDP:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        return sum(leaf.nbytes for leaf in jax.tree.leaves(self))
+        return sum(math.prod(leaf.shape) * np.dtype(leaf.dtype).itemsize for leaf in jax.tree.leaves(self))
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -234,8 +234,10 @@ class POMDP:
         """The same model in "dense" or "blocked" storage."""
         if storage == self.storage:
             return self
+        if storage not in ("dense", "blocked"):
+            raise unknown("storage", storage, ("dense", "blocked"))
         sizes = (self.num_actions, self.num_states, self.num_observations)
-        _choose(storage, 0, (*sizes[:2], sizes[1]))
+        _choose(storage, 0, sizes, self.dtype)
         pick = _dense_storage if storage == "dense" else _blocked_storage
         transition, observation = pick(self.to_sparse(), sizes, self.dtype)
         return self.replace(transition=transition, observation=observation)
@@ -251,6 +253,9 @@ class POMDP:
         return digest.hexdigest()
 
     def __repr__(self) -> str:
+        if not all(hasattr(leaf, "ndim") for leaf in (self.reward, *jax.tree.leaves(self))):
+            parts = (self.transition, self.observation, self.reward, self.initial, self.discount)
+            return f"POMDP{parts}"  # a tree of something else, such as shapes or axes
         lead = f"{self.reward.shape[0]} x " if self.reward.ndim == 3 else ""
         sizes = f"{self.num_states} states, {self.num_actions} actions, {self.num_observations} observations"
         size = memory.readable(self.nbytes)
@@ -266,16 +271,32 @@ class POMDP:
         return cls(*children)
 
 
-def _choose(storage: str, nonzeros: int, sizes: tuple[int, int, int]) -> str:
-    """The storage to use; refuses a dense one that would not fit."""
+def _precision(dtype: np.dtype | type | None) -> np.dtype:
+    """The floating type to store: what JAX takes for a double unless asked for."""
+    if dtype is None:
+        return np.dtype(jax.dtypes.canonicalize_dtype(np.float64))
+    dtype = np.dtype(dtype)
+    if not np.issubdtype(dtype, np.floating):
+        raise JatpoError(f"the dtype is {dtype}, expected float32 or float64")
+    if jax.dtypes.canonicalize_dtype(dtype) != dtype:
+        raise JatpoError(f"the dtype is {dtype}, which JAX has switched off: set JAX_ENABLE_X64=1")
+    return dtype
+
+
+def _choose(storage: str, nonzeros: int, sizes: tuple[int, int, int], dtype: np.dtype) -> str:
+    """The storage to use, for (A, X, Z) and the `nonzeros` of P; refuses a dense one that would not fit."""
     if storage not in ("auto", "dense", "blocked"):
         raise unknown("storage", storage, ("auto", "dense", "blocked"))
-    entries = sizes[0] * sizes[1] * sizes[2]
+    num_actions, num_states, num_observations = sizes
     if storage == "auto":
-        return "dense" if entries <= SMALL or 4 * nonzeros > entries else "blocked"
+        entries = num_actions * num_states * num_states
+        full = entries <= SMALL or 4 * nonzeros > entries
+        wide = num_actions * num_states * num_observations > max(16 * SMALL, 4 * entries)
+        storage = "dense" if full and not wide else "blocked"
     if storage == "dense":
-        what = f"dense storage of {sizes[1]} states and {sizes[0]} actions"
-        memory.require(4 * entries, what, "use storage='blocked'")
+        counts = f"{num_states} states, {num_actions} actions and {num_observations} observations"
+        size = memory.dense_bytes(num_states, num_actions, num_observations, dtype.itemsize)
+        memory.require(size, f"dense storage of {counts}", "use storage='blocked'")
     return storage
 
 
@@ -285,7 +306,7 @@ def _dense_storage(sparse: Sparse, sizes: tuple[int, int, int], dtype: np.dtype)
     transition[sparse.transition[:3]] = sparse.transition[3]
     observation = np.zeros((num_actions, num_states, num_observations), dtype)
     observation[sparse.observation[:3]] = sparse.observation[3]
-    return DenseTransition(jnp.asarray(transition)), DenseObservation(jnp.asarray(observation))
+    return DenseTransition(_array(transition, dtype)), DenseObservation(_array(observation, dtype))
 
 
 def _blocked_storage(sparse: Sparse, sizes: tuple[int, int, int], dtype: np.dtype) -> tuple:
@@ -298,10 +319,13 @@ def _blocked_storage(sparse: Sparse, sizes: tuple[int, int, int], dtype: np.dtyp
 
 
 def _arrays(parts: dict[str, np.ndarray], dtype: np.dtype) -> dict[str, Array]:
-    return {
-        name: jnp.asarray(part, np.int32 if np.issubdtype(part.dtype, np.integer) else dtype)
-        for name, part in parts.items()
-    }
+    return {name: _array(part, dtype) for name, part in parts.items()}
+
+
+def _array(part: np.ndarray, dtype: np.dtype) -> Array:
+    """Indices as int32, numbers as `dtype`. Not by jnp.asarray, which compiles a program for each shape."""
+    wanted = np.dtype(np.int32) if np.issubdtype(part.dtype, np.integer) else dtype
+    return jax.device_put(part.astype(wanted, copy=False))
 
 
 def _transition_coordinates(transition: Transition) -> validate.Coordinates:

@@ -61,7 +61,7 @@ class DenseTransition:
 
     def pull_columns(self, values: Array, actions: Array) -> Array:
         """sum_y P(y | x, a) v(y) of every column of `values` [X, B] under its action [B]: [X, B]."""
-        return _select(self.probability @ values, actions)
+        return select(self.probability @ values, actions)
 
     def sample(self, uniform: Array, state: Array, action: Array) -> Array:
         """A successor of `state` []."""
@@ -104,16 +104,19 @@ class BlockedTransition:
 
     def pull_columns(self, values: Array, actions: Array) -> Array:
         """sum_y P(y | x, a) v(y) of every column of `values` [X, B] under its action [B]: [X, B]."""
-        return _select(_weighted_rows(values, self.successor, self.probability), actions)
+        return select(_weighted_rows(values, self.successor, self.probability), actions)
 
     def sample(self, uniform: Array, state: Array, action: Array) -> Array:
         """A successor of `state` []."""
         return self.successor[action, state, pick(uniform, self.probability[action, state])]
 
 
-def _select(columns: Array, actions: Array) -> Array:
+def select(columns: Array, actions: Array) -> Array:
     """Column b of `columns[actions[b]]` [X, B], for `columns` [A, X, B]."""
-    return jnp.take_along_axis(columns, actions[None, None, :], axis=0)[0]
+    chosen = columns[0]
+    for a in range(1, columns.shape[0]):
+        chosen = jnp.where((actions == a)[None, :], columns[a], chosen)
+    return chosen
 
 
 def _weighted_rows(rows: Array, index: Array, weight: Array) -> Array:

@@ -1,7 +1,11 @@
-"""Checks of a model on the host, before any JAX array is made. Every message names the row and the number found."""
+"""Checks of a model on the host, before any JAX array is made.
+
+Every message names the row and the number found.
+"""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +16,6 @@ from jatpo.errors import JatpoError, RenormalisedWarning
 
 DUST = 1.000001e-5  # a row this far from 1 is renormalised (1e-5, and the rounding of the sum)
 SILENT = 1e-6  # and reported if it is further off than this
-ROUNDING = 2.0**-23  # a row of float32 numbers may be off by half of this: it stays as it is, to the last bit
 MOST = 2**31 - 1  # states, actions or observations
 
 Coordinates = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -36,7 +39,7 @@ def names_of(kind: str, names: Sequence[str] | None, size: int) -> tuple[str, ..
     return names
 
 
-def sizes(num_states: int, num_actions: int, num_observations: int) -> None:
+def counts(num_states: int, num_actions: int, num_observations: int) -> None:
     """Refuse an empty model, and one whose indices do not fit 32 bits."""
     found = {"states": num_states, "actions": num_actions, "observations": num_observations}
     for kind, size in found.items():
@@ -48,10 +51,13 @@ def sizes(num_states: int, num_actions: int, num_observations: int) -> None:
 
 def discount(value: float) -> float:
     """`value` if it lies in [0, 1]."""
-    value = float(value)
-    if not 0 <= value <= 1:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0 <= number <= 1:
         raise JatpoError(f"the discount is {value}, expected a number from 0 to 1")
-    return value
+    return number
 
 
 def reward(
@@ -88,8 +94,8 @@ def distribution(what: str, array: np.ndarray, size: int, names: Sequence[str] |
     if abs(total - 1) > DUST:
         raise JatpoError(f"{what} sums to {total:.6g}, expected 1")
     if abs(total - 1) > SILENT:
-        _report(f"{what} was off by {abs(total - 1):.1e} and has been renormalised")
-    return array / total if abs(total - 1) > ROUNDING else array
+        _report(f"{what} was", abs(total - 1))
+    return array / total if abs(total - 1) > _rounding(array) else array
 
 
 def dense_shapes(transition: np.ndarray, observation: np.ndarray) -> tuple[int, int, int]:
@@ -134,14 +140,22 @@ def rows(
         raise JatpoError(_bad_row(what, total, off, (a, row, column, p), sizes, letters, actions, states))
     if off.max(initial=0) > SILENT:
         count = int((off > SILENT).sum())
-        rows = "1 row" if count == 1 else f"{count} rows"
-        _report(f"{rows} of {what}, off by up to {off.max():.1e}: renormalised")
-    total[off <= ROUNDING] = 1
+        _report(f"1 row of {what} was" if count == 1 else f"{count} rows of {what} were", off.max())
+    total[off <= _rounding(p)] = 1
     return a, row, column, p / total[a * sizes[1] + row]
 
 
-def _report(text: str) -> None:
+def _report(subject: str, off: float) -> None:
+    text = f"{subject} off by up to {off:.1e} and renormalised"
     warnings.warn(text, RenormalisedWarning, stacklevel=5)  # names the line that called the constructor
+
+
+def _rounding(p: np.ndarray) -> float:
+    """How far rounding alone moves a sum of `p` from 1.
+
+    Such rows stay as they are, to the last bit: a stored float32 model comes back unchanged.
+    """
+    return 2.0**-23 if np.array_equal(p, p.astype(np.float32)) else 1e-12
 
 
 def _flat(what: str, coordinates: Coordinates, sizes: tuple[int, int, int], letters: str) -> Coordinates:

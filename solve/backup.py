@@ -17,6 +17,7 @@ scored in tiles, so the cost follows the count and not the capacity, and no shap
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,8 +29,10 @@ from jax import Array
 from jatpo import blocks
 from jatpo.model import POMDP
 from jatpo.solve.policy import NEVER
+from jatpo.storage import select
 
 TILE = 128  # vectors scored at once
+FIRST_ROOM = 1024  # for vectors; more is made when it runs out
 WIDTHS = (1, 2, 4, 8, 16, 32, 64)  # lengths of a block of states
 
 
@@ -47,8 +50,10 @@ class ClassPlan:
     """How to score through observation classes. D is A, or 1 where O does not depend on the action."""
 
     order: Array  # [D, G, n] int32, states by class, in blocks; X stands for padding
-    spread: Array  # [D, G, Z + 1], O(z | class of the block); the last column is 1
-    table: Array  # [D, Z, X], O(z | y, a)
+    spread: Array  # [D, G, M + 1], O(z | block) of the observations that many blocks can give; the last is 1
+    single: Array  # [D, Z - M] int32, the block of each observation that one block alone can give
+    weight: Array  # [D, Z - M], and its probability there
+    table: Array  # [D, Z, X], O(z | y, a), in this order of observations: first the M, then the others
 
 
 @jax.tree_util.register_dataclass
@@ -60,28 +65,61 @@ class RevealingPlan:
 Plan = ClassPlan | RevealingPlan
 
 
+def make_plans(models: Sequence[POMDP]) -> list[Plan]:
+    """The scoring plans of `models`, of one shape where the models have one; runs on the host."""
+    drafts = [_draft(model) for model in models]
+    most = max((len(states) for cuts, _ in filter(None, drafts) for states, _ in cuts), default=0)
+    widest = max((states.shape[1] for cuts, _ in filter(None, drafts) for states, _ in cuts), default=0)
+    groups = max((len(cuts) for cuts, _ in filter(None, drafts)), default=0)
+    return [
+        RevealingPlan() if draft is None else _lay_out(model, *draft, (groups, most, widest))
+        for model, draft in zip(models, drafts, strict=True)
+    ]
+
+
 def make_plan(model: POMDP) -> Plan:
-    """The scoring plan of `model`; runs on the host."""
-    sparse = model.to_sparse()
-    num_actions, num_states, num_observations = model.num_actions, model.num_states, model.num_observations
-    a, y, z, _ = sparse.observation
-    if len(np.unique(a * num_observations + z)) == len(z):
-        return RevealingPlan()
-    rows = blocks.observation_blocks(sparse.observation, num_actions, num_states, np.dtype(model.dtype))
-    dense = np.zeros((len(rows["symbol"]), num_observations + 1))
-    np.add.at(dense, (np.arange(len(dense))[:, None], rows["symbol"]), rows["probability"])
-    dense[:, -1] = 1
+    """The scoring plan of one model."""
+    return make_plans([model])[0]
+
+
+Cut = tuple[np.ndarray, np.ndarray]
+
+
+def _draft(model: POMDP) -> tuple[list[Cut], np.ndarray] | None:
+    """States cut into blocks of one class, for each action or once, and O[d, y, z]; None if O betrays the state."""
+    a, _, z, _ = coordinates = model.to_sparse().observation
+    if len(np.unique(a * model.num_observations + z)) == len(z):
+        return None
+    rows = blocks.observation_blocks(coordinates, model.num_actions, model.num_states, np.dtype(model.dtype))
     options = [[_cut(kind, width) for kind in rows["kind"]] for width in WIDTHS]
-    cost = [max(len(order) for order, _ in cuts) * (n + num_observations) for cuts, n in zip(options, WIDTHS, strict=True)]
-    cuts = options[int(np.argmin(cost))]
-    count = -(-max(len(order) for order, _ in cuts) // 8) * 8  # models of one domain share a shape
-    order = np.full((len(cuts), count, cuts[0][0].shape[1]), num_states, np.int32)
-    spread = np.zeros((len(cuts), count, num_observations + 1))
-    for d, (states, kinds) in enumerate(cuts):
-        order[d, : len(states)] = states
-        spread[d, : len(states)] = dense[kinds]
-    table = np.moveaxis(dense[rows["kind"]][..., :-1], 2, 1)
-    return ClassPlan(jnp.asarray(order), jnp.asarray(spread, model.dtype), jnp.asarray(table, model.dtype))
+    cost = [max(len(states) for states, _ in cuts) * (n + model.num_observations) for cuts, n in zip(options, WIDTHS, strict=True)]
+    dense = np.zeros((len(rows["symbol"]), model.num_observations))
+    np.add.at(dense, (np.arange(len(dense))[:, None], rows["symbol"]), rows["probability"])
+    return options[int(np.argmin(cost))], dense[rows["kind"]]
+
+
+def _lay_out(model: POMDP, cuts: list[Cut], rows: np.ndarray, sizes: tuple[int, int, int]) -> ClassPlan:
+    """The plan with its arrays padded to `sizes`: groups, blocks, states in a block."""
+    num_states, num_observations = rows.shape[1:]
+    order = np.full(sizes, num_states, np.int32)
+    spread = np.zeros((*sizes[:2], num_observations))
+    for d in range(sizes[0]):
+        states, _ = cuts[min(d, len(cuts) - 1)]
+        order[d, : len(states), : states.shape[1]] = states
+        spread[d, : len(states)] = rows[min(d, len(rows) - 1), states[:, 0]]
+    givers = (spread > 0).sum(axis=1).max(axis=0)  # [Z]
+    many, few = np.flatnonzero(givers > 1), np.flatnonzero(givers <= 1)
+    single = spread[:, :, few].argmax(axis=1)
+    weight = np.take_along_axis(spread[:, :, few], single[:, None], axis=1)[:, 0]
+    ones = (order[:, :, :1] < num_states).astype(float)
+    table = np.broadcast_to(np.swapaxes(rows, 1, 2), (sizes[0], num_observations, num_states))
+    return ClassPlan(
+        jnp.asarray(order),
+        jnp.asarray(np.concatenate([spread[:, :, many], ones], axis=2), model.dtype),
+        jnp.asarray(single, jnp.int32),
+        jnp.asarray(weight, model.dtype),
+        jnp.asarray(table[:, np.concatenate([many, few])], model.dtype),
+    )
 
 
 def _cut(kind: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
@@ -96,11 +134,22 @@ def _cut(kind: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
     return states, ranked[starts]
 
 
-def empty(capacity: int, num_states: int, dtype: np.dtype) -> Vectors:
-    """A buffer for `capacity` vectors, rounded up to whole tiles."""
-    capacity = -(-capacity // TILE) * TILE
-    alpha = jnp.full((capacity, num_states), NEVER, dtype)
-    return Vectors(alpha, jnp.zeros(capacity, jnp.int32), jnp.int32(0))
+def fill(alpha: np.ndarray, action: np.ndarray, num_states: int, room: int = FIRST_ROOM) -> Vectors:
+    """A buffer that holds alpha [n, X or 1] with `action` [n]; runs on the host."""
+    count = len(alpha)
+    room = -(-max(count, room) // TILE) * TILE
+    buffer = np.full((room, num_states), NEVER, np.asarray(alpha).dtype)
+    buffer[:count] = alpha
+    actions = np.zeros(room, np.int32)
+    actions[:count] = action
+    return Vectors(jnp.asarray(buffer), jnp.asarray(actions), jnp.asarray(count, jnp.int32))
+
+
+def grow(vectors: Vectors) -> Vectors:
+    """The same vectors with twice the room; runs on the host."""
+    count = int(vectors.count)
+    alpha, action = np.asarray(vectors.alpha[:count]), np.asarray(vectors.action[:count])
+    return fill(alpha, action, alpha.shape[1], room=2 * vectors.alpha.shape[0])
 
 
 def backup(model: POMDP, plan: Plan, beliefs: Array, vectors: Vectors) -> tuple[Array, Array, Array]:
@@ -108,8 +157,7 @@ def backup(model: POMDP, plan: Plan, beliefs: Array, vectors: Vectors) -> tuple[
     if isinstance(plan, RevealingPlan):
         return _backup_revealing(model, beliefs, vectors)
     predicted = model.transition.push_all(beliefs)  # [A, X, B]
-    best = _best_scores(plan, predicted, vectors)  # [A, Z + 1, B]
-    q = model.reward.T @ beliefs + model.discount * jnp.sum(best[:, :-1], axis=1)  # [A, B]
+    q = model.reward.T @ beliefs + model.discount * _best_scores(plan, predicted, vectors)  # [A, B]
     action = jnp.argmax(q, axis=0).astype(jnp.int32)
     choice = _best_vectors(plan, predicted, action, vectors)  # [Z, B]
     alpha = _assemble(model, plan, action, choice, vectors)
@@ -131,11 +179,14 @@ def _tile(vectors: Vectors, start: Array) -> Array:
     return jnp.pad(rows.T, ((0, 1), (0, 0)))
 
 
-def _tile_scores(order: Array, spread: Array, weights: Array, tile: Array) -> Array:
-    """sum_y O(z | y) weights(y, m) v(y) for a tile of vectors: [Z + 1, TILE, M]."""
-    sums = jnp.einsum("gnt,gnm->gtm", tile[order], weights[order])
-    size, columns = tile.shape[1], weights.shape[1]
-    return (spread.T @ sums.reshape(order.shape[0], -1)).reshape(-1, size, columns)
+def _tile_sums(order: Array, weights: Array, tile: Array) -> Array:
+    """sum_y weights(y, m) v(y) within each block of states: [G, TILE, M]."""
+    return jnp.einsum("gnt,gnm->gtm", tile[order], weights[order])
+
+
+def _tile_scores(sums: Array, spread: Array) -> Array:
+    """sum_y O(z | y) weights(y, m) v(y) for the observations that many blocks can give: [M + 1, TILE, M]."""
+    return (spread.T @ sums.reshape(sums.shape[0], -1)).reshape(-1, *sums.shape[1:])
 
 
 def _number_of_tiles(vectors: Vectors) -> Array:
@@ -143,59 +194,64 @@ def _number_of_tiles(vectors: Vectors) -> Array:
 
 
 def _best_scores(plan: ClassPlan, predicted: Array, vectors: Vectors) -> Array:
-    """max_v sum_y O(z | y, a) predicted_a(y) v(y) for every action and observation [A, Z + 1, B]."""
+    """max_v sum_y O(z | y, a) predicted_a(y) v(y), summed over observations: [A, B]."""
     num_actions, _, size = predicted.shape
     weights = _grouped(plan, predicted)
 
-    def improve(t: Array, best: Array) -> Array:
+    def of_group(order: Array, spread: Array, weights: Array, tile: Array) -> tuple[Array, Array]:
+        sums = _tile_sums(order, weights, tile)
+        return jnp.max(_tile_scores(sums, spread), axis=1), jnp.max(sums, axis=1)
+
+    def improve(t: Array, best: tuple[Array, Array]) -> tuple[Array, Array]:
         tile = _tile(vectors, t * TILE)
-        scores = jax.vmap(_tile_scores, in_axes=(0, 0, 0, None))(plan.order, plan.spread, weights, tile)
-        return jnp.maximum(best, jnp.max(scores, axis=2))
+        found = jax.vmap(of_group, in_axes=(0, 0, 0, None))(plan.order, plan.spread, weights, tile)
+        return jax.tree.map(jnp.maximum, best, found)
 
     groups, _, columns = weights.shape
-    start = jnp.full((groups, plan.spread.shape[2], columns), -jnp.inf, predicted.dtype)
-    best = jax.lax.fori_loop(0, _number_of_tiles(vectors), improve, start)
-    if groups == 1:
-        best = jnp.swapaxes(best.reshape(-1, num_actions, size), 0, 1)
-    return best
+    shapes = ((groups, plan.spread.shape[2], columns), (groups, plan.order.shape[1], columns))
+    start = tuple(jnp.full(shape, -jnp.inf, predicted.dtype) for shape in shapes)
+    many, blocks_best = jax.lax.fori_loop(0, _number_of_tiles(vectors), improve, start)
+    few = jnp.take_along_axis(blocks_best, plan.single[:, :, None], axis=1)
+    total = jnp.sum(many[:, :-1], axis=1) + jnp.sum(few * plan.weight[:, :, None], axis=1)  # [D, columns]
+    return total.reshape(num_actions, size)
 
 
 def _best_vectors(plan: ClassPlan, predicted: Array, action: Array, vectors: Vectors) -> Array:
-    """The vector that scores best for each observation under the chosen action [Z, B].
+    """The vector that scores best for each observation, in the plan's order, under the chosen action [Z, B].
 
     An observation that cannot follow takes the vector that is best for the whole prediction.
     """
-    chosen = jnp.take_along_axis(predicted, action[None, None, :], axis=0)[0]  # [X, B]
+    chosen = select(predicted, action)  # [X, B]
     weights = jnp.pad(chosen, ((0, 1), (0, 0)))
+    groups, num_blocks = plan.order.shape[:2]
+
+    def of_group(order: Array, spread: Array, tile: Array) -> Array:
+        sums = _tile_sums(order, weights, tile)
+        return jnp.concatenate([_tile_scores(sums, spread), sums])  # [M + 1 + G, TILE, B]
 
     def improve(t: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         best, index = carry
         tile = _tile(vectors, t * TILE)
-        scores = _chosen_scores(plan, weights, tile, action)
-        top = jnp.max(scores, axis=1)
-        place = _first(scores == top[:, None, :]) + t * TILE
+        scores = jax.vmap(of_group, in_axes=(0, 0, None))(plan.order, plan.spread, tile)
+        top = jnp.max(scores, axis=2)
+        place = _first(scores == top[:, :, None, :]) + t * TILE
         return jnp.maximum(best, top), jnp.where(top > best, place, index)
 
-    shape = (plan.spread.shape[2], action.shape[0])
+    shape = (groups, plan.spread.shape[2] + num_blocks, action.shape[0])
     start = (jnp.full(shape, -jnp.inf, chosen.dtype), jnp.zeros(shape, jnp.int32))
     _, index = jax.lax.fori_loop(0, _number_of_tiles(vectors), improve, start)
+    few = jnp.take_along_axis(index[:, -num_blocks:], plan.single[:, :, None], axis=1)
+    index = jnp.concatenate([index[:, : -num_blocks - 1], few, index[:, -num_blocks - 1 : -num_blocks]], axis=1)
+    index = select(index, jnp.minimum(action, groups - 1))  # [Z + 1, B]
     rows = _rows_of(plan, action)
     seen = rows[0] @ chosen if rows.shape[0] == 1 else jnp.einsum("bzx,xb->zb", rows, chosen)
     return jnp.where(seen > 0, index[:-1], index[-1:])
 
 
 def _first(holds: Array) -> Array:
-    """The first index along axis 1 at which `holds` [Z, TILE, B]; a plain argmax does not vectorise on a CPU."""
-    index = jnp.arange(holds.shape[1], dtype=jnp.int32)[None, :, None]
-    return jnp.min(jnp.where(holds, index, holds.shape[1]), axis=1)
-
-
-def _chosen_scores(plan: ClassPlan, weights: Array, tile: Array, action: Array) -> Array:
-    """`_tile_scores` with each column's own action [Z + 1, TILE, B]."""
-    if plan.order.shape[0] == 1:
-        return _tile_scores(plan.order[0], plan.spread[0], weights, tile)
-    scores = jax.vmap(_tile_scores, in_axes=(0, 0, None, None))(plan.order, plan.spread, weights, tile)
-    return jnp.take_along_axis(scores, action[None, None, None, :], axis=0)[0]
+    """The first index along axis 2 at which `holds`; a plain argmax does not vectorise on a CPU."""
+    index = jnp.arange(holds.shape[2], dtype=jnp.int32)[None, None, :, None]
+    return jnp.min(jnp.where(holds, index, holds.shape[2]), axis=2)
 
 
 def _rows_of(plan: ClassPlan, action: Array) -> Array:
@@ -223,3 +279,6 @@ def _backup_revealing(model: POMDP, beliefs: Array, vectors: Vectors) -> tuple[A
     q = alpha @ beliefs
     action = jnp.argmax(q, axis=0).astype(jnp.int32)
     return alpha[action], action, jnp.max(q, axis=0)
+
+
+jit_backup = jax.jit(backup)

@@ -13,39 +13,41 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jatpo import environment
 from jatpo.belief import update_columns
 from jatpo.model import POMDP
+from jatpo.storage import pick
 
-Choose = Callable[[Array, Array], Array]  # (key, beliefs [X, W]) -> actions [W]
+Choose = Callable[[Array, Array], Array]  # (uniform numbers [2, W], beliefs [X, W]) -> actions [W]
 
 
-def walk(key: Array, model: POMDP, choose: Choose, walkers: int, steps: int) -> Array:
-    """Beliefs met by `walkers` in `steps` steps, the initial one first: [steps, X, W]."""
-    start_key, walk_key = jax.random.split(key)
-    states = jax.vmap(environment.reset, in_axes=(0, None))(jax.random.split(start_key, walkers), model)
+def walk(uniform: Array, model: POMDP, choose: Choose) -> Array:
+    """Beliefs met by W walkers in T steps, the initial one first: [T, X, W].
+
+    `uniform` [T, 4, W] holds all the chance there is: two numbers to choose, one to move, one to see; the first
+    step's second also draws the start.
+    """
+    steps, _, walkers = uniform.shape
+    states = jax.vmap(pick, in_axes=(0, None))(uniform[0, 1], model.initial)
     beliefs = jnp.broadcast_to(model.initial[:, None], (model.num_states, walkers))
-    move = jax.vmap(environment.step, in_axes=(0, None, 0, 0))
 
-    def step(carry: tuple[Array, Array], key: Array) -> tuple[tuple[Array, Array], Array]:
+    def step(carry: tuple[Array, Array], uniform: Array) -> tuple[tuple[Array, Array], Array]:
         states, beliefs = carry
-        act_key, move_key = jax.random.split(key)
-        actions = choose(act_key, beliefs)
-        states, observations, _ = move(jax.random.split(move_key, walkers), model, states, actions)
+        actions = choose(uniform[:2], beliefs)
+        states = jax.vmap(model.transition.sample)(uniform[2], states, actions)
+        observations = jax.vmap(model.observation.sample)(uniform[3], states, actions)
         after, _ = update_columns(model, beliefs, actions, observations)
         return (states, after), beliefs
 
-    _, met = jax.lax.scan(step, (states, beliefs), jax.random.split(walk_key, steps))
+    _, met = jax.lax.scan(step, (states, beliefs), uniform)
     return met
 
 
-def random_actions(num_actions: int) -> Choose:
-    """Choose uniformly."""
+def _random_walk(uniform: Array, model: POMDP) -> Array:
+    return walk(uniform, model, lambda uniform, _: (uniform[0] * model.num_actions).astype(jnp.int32))
 
-    def choose(key: Array, beliefs: Array) -> Array:
-        return jax.random.randint(key, beliefs.shape[1:], 0, num_actions, jnp.int32)
 
-    return choose
+random_walk = jax.jit(_random_walk)
+"""`walk` with actions at random."""
 
 
 def distinct(columns: np.ndarray) -> np.ndarray:
@@ -58,23 +60,13 @@ def distinct(columns: np.ndarray) -> np.ndarray:
     return columns[:, np.sort(first)]
 
 
-def explore(key: Array, model: POMDP, count: int, steps: int, rounds: int = 8) -> Array:
-    """About `count` different beliefs met under random actions [X, <= count].
-
-    Fewer come back where `rounds` rounds of walks do not meet that many.
-    """
+def explore(random: np.random.Generator, model: POMDP, count: int, steps: int, rounds: int = 8) -> Array:
+    """`count` different beliefs met under random actions, or as many as `rounds` rounds of walks meet [X, B]."""
     walkers = max(8, -(-count // steps))
     found = np.zeros((model.num_states, 0), model.dtype)
-    for attempt in jax.random.split(key, rounds):
-        met = np.asarray(_random_walk(attempt, model, walkers, steps))
+    for _ in range(rounds):
+        met = np.asarray(random_walk(random.random((steps, 4, walkers), model.dtype), model))
         found = distinct(np.concatenate([found, *met], axis=1))
         if found.shape[1] >= count:
             break
     return jnp.asarray(found[:, :count])
-
-
-def _random_walk_steps(key: Array, model: POMDP, walkers: int, steps: int) -> Array:
-    return walk(key, model, random_actions(model.num_actions), walkers, steps)
-
-
-_random_walk = jax.jit(_random_walk_steps, static_argnums=(2, 3))

@@ -2,7 +2,11 @@
 
 Points not yet improved are drawn at random, in batches; each is backed up, and its vector joins the new set. A
 point whose backup is no better than its old value takes its old vector along instead. When no point is left,
-vectors that are best nowhere are dropped. Values on the points never fall, and every value stays a lower bound.
+vectors that are best nowhere are dropped. Values on the points never fall, beyond rounding, and every value
+stays a lower bound.
+
+A stage may end before it has drawn the points that could rise: if all values are equal, one useless backup
+"improves" them all. A thorough stage draws every point, and its change is the true residual on the points.
 """
 
 from __future__ import annotations
@@ -34,10 +38,13 @@ class StageInfo(NamedTuple):
     full: Array  # [] bool
 
 
-class _Loop(NamedTuple):
+class Loop(NamedTuple):
+    """New vectors under way and what they are worth at the points."""
+
     vectors: Vectors
     value: Array  # [B], -inf before anything covers the point
     vector: Array  # [B]
+    drawn: Array  # [B] bool
     backups: Array
     full: Array
 
@@ -48,45 +55,56 @@ def evaluate(vectors: Vectors, beliefs: Array) -> Points:
     return Points(beliefs, jnp.max(scores, axis=0), jnp.argmax(scores, axis=0).astype(jnp.int32))
 
 
+def rounding(values: Array) -> Array:
+    """The size of differences between `values` that mean nothing []."""
+    return 8 * jnp.finfo(values.dtype).eps * jnp.max(jnp.abs(values))
+
+
 def stage(
-    key: Array, model: POMDP, plan: Plan, points: Points, vectors: Vectors, batch: int, slack: float | Array
+    turn: Array, model: POMDP, plan: Plan, points: Points, vectors: Vectors, thorough: Array, batch: int
 ) -> tuple[Vectors, Points, StageInfo]:
-    """Improve `vectors` until every point has at least its old value, up to `slack` for rounding."""
+    """New vectors under which every point has at least its old value; all points are drawn if `thorough`.
+
+    Points are drawn in the order of their random numbers `turn` [B], largest first.
+    """
     old = points
-    turn = jax.random.uniform(key, old.value.shape)  # the order in which points are drawn
     batch = min(batch, old.value.shape[0])
+    slack = rounding(old.value)
 
-    def waiting(loop: _Loop) -> Array:
-        return loop.value < old.value - slack
+    def waiting(loop: Loop) -> Array:
+        return ~loop.drawn & (thorough | (loop.value < old.value - slack))
 
-    def unfinished(loop: _Loop) -> Array:
+    def unfinished(loop: Loop) -> Array:
         return jnp.any(waiting(loop)) & ~loop.full
 
-    def improve(loop: _Loop) -> _Loop:
+    def improve(loop: Loop) -> Loop:
         drawn, chosen = jax.lax.top_k(jnp.where(waiting(loop), turn, -1), batch)
-        alpha, action, value = backup(model, plan, old.beliefs[:, chosen], vectors)
-        keep = value < old.value[chosen]
+        real = drawn >= 0
+        beliefs = old.beliefs[:, chosen]
+        alpha, action, _ = backup(model, plan, beliefs, vectors)
+        keep = jnp.sum(alpha.T * beliefs, axis=0) < old.value[chosen]
         alpha = jnp.where(keep[:, None], vectors.alpha[old.vector[chosen]], alpha)
         action = jnp.where(keep, vectors.action[old.vector[chosen]], action)
-        real = drawn >= 0
-        alpha = jnp.where(real[:, None], alpha, NEVER)
-        loop = _join(loop, alpha, action, old.beliefs)
-        return loop._replace(backups=loop.backups + jnp.sum(real.astype(jnp.int32)))
+        loop = join(loop, jnp.where(real[:, None], alpha, NEVER), action, old.beliefs)
+        return loop._replace(
+            drawn=loop.drawn.at[chosen].max(real), backups=loop.backups + jnp.sum(real, dtype=jnp.int32)
+        )
 
-    start = _Loop(
-        Vectors(jnp.full_like(vectors.alpha, NEVER), jnp.zeros_like(vectors.action), jnp.int32(0)),
-        jnp.full_like(old.value, -jnp.inf),
-        jnp.zeros_like(old.vector),
-        jnp.int32(0),
-        jnp.array(False),
-    )
+    none = Vectors(jnp.full_like(vectors.alpha, NEVER), jnp.zeros_like(vectors.action), jnp.int32(0))
+    start = loop_from(none, old._replace(value=jnp.full_like(old.value, -jnp.inf)))
     loop = jax.lax.while_loop(unfinished, improve, start)
     new, index = prune(loop.vectors, loop.vector)
     info = StageInfo(jnp.max(loop.value - old.value), loop.backups, loop.full)
     return new, Points(old.beliefs, loop.value, index), info
 
 
-def _join(loop: _Loop, alpha: Array, action: Array, beliefs: Array) -> _Loop:
+def loop_from(vectors: Vectors, points: Points) -> Loop:
+    """The state before anything is joined."""
+    drawn = jnp.zeros(points.value.shape, bool)
+    return Loop(vectors, points.value, points.vector, drawn, jnp.int32(0), jnp.array(False))
+
+
+def join(loop: Loop, alpha: Array, action: Array, beliefs: Array) -> Loop:
     """Add those of the vectors alpha [b, X] that are the best so far for some point."""
     scores = alpha @ beliefs  # [b, B]
     top = jnp.max(scores, axis=0)
@@ -104,7 +122,8 @@ def _join(loop: _Loop, alpha: Array, action: Array, beliefs: Array) -> _Loop:
     )
     raised = raised & (place[winner] < capacity)
     value = jnp.where(raised, top, loop.value)
-    return _Loop(vectors, value, jnp.where(raised, place[winner], loop.vector), loop.backups, count > capacity)
+    vector = jnp.where(raised, place[winner], loop.vector)
+    return loop._replace(vectors=vectors, value=value, vector=vector, full=count > capacity)
 
 
 def prune(vectors: Vectors, index: Array) -> tuple[Vectors, Array]:

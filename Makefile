@@ -1,0 +1,66 @@
+# Each target makes the environment it needs (.venv) and is quick the second time.
+PYTHON ?= python3
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test slow lint style formatted types format clean
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
+COPY := build/lint
+say = @echo "==> $(1)"
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: .venv/ready ## run the main job on a small default
+	$(call say,the domains that come with jatpo)
+	@$(BIN)/jatpo domains
+	$(call say,one of them)
+	@$(BIN)/jatpo domains ntu
+
+test: .venv/ready ## run the tests, but for the slow ones (ARGS="-k belief" selects)
+	$(call say,tests)
+	@$(BIN)/python -m pytest $(ARGS)
+
+slow: .venv/ready ## run the slow tests
+	$(call say,slow tests)
+	@$(BIN)/python -m pytest -m slow $(ARGS)
+
+lint: .venv/ready-lint ## check style (ruff) and types (pyright, on an installed copy)
+	@$(MAKE) --no-print-directory --keep-going style formatted types
+
+style: .venv/ready-lint
+	$(call say,ruff check)
+	@$(BIN)/ruff check --output-format concise .
+
+formatted: .venv/ready-lint
+	$(call say,ruff format)
+	@$(BIN)/ruff format --check --output-format concise .
+
+types: .venv/ready-lint
+	$(call say,pyright)
+	@rm -rf build
+	@$(PIP) install --no-deps --no-build-isolation --target $(COPY) .
+	@$(BIN)/pyright --warnings | sed -E "s#$(CURDIR)/$(COPY)/##; s#jatpo/(domains|solve|evaluate)/#\1/#"
+
+format: .venv/ready-lint ## mend what ruff can mend
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+clean: ## remove the environment, caches and builds
+	rm -rf .venv .cache build dist *.egg-info .hypothesis .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("jatpo needs Python 3.11 or newer, $(PYTHON) is " + sys.version.split()[0] \
+	  + "; try make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
+	$(call say,installing jatpo and what it needs into .venv (some minutes the first time))
+	@$(PYTHON) -m venv .venv
+	@$(PIP) install -c constraints.txt -e '.[test]'
+	@touch $@
+
+.venv/ready-lint: .venv/ready
+	$(call say,installing ruff and pyright into .venv)
+	@$(PIP) install -c constraints.txt -e '.[lint]'
+	@touch $@

@@ -1,0 +1,39 @@
+"""Agents, rollouts and the statistics of experiments. The names below are loaded on first use.
+
+agents = choose_agents(["atpo", "random"])
+prepared = prepare("gridworld", agents)
+results = compare(play(prepared, agents, 1024, Session(seed=0)))
+"""
+
+from __future__ import annotations
+
+import importlib
+
+_HOME = {
+    "Agent": "agent",
+    "Knowledge": "agent",
+    "lift": "agent",
+    "register": "registry",
+    "load": "registry",
+    "Player": "player",
+    "Task": "task",
+    "make_task": "task",
+    "Trials": "rollout",
+    "run": "rollout",
+    "run_chunks": "rollout",
+    "Session": "prepare",
+    "choose_agents": "prepare",
+    "prepare": "prepare",
+    "SolveOptions": "solutions",
+    "Store": "store",
+    "compare": "comparison",
+    "play": "comparison",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'jatpo.evaluate' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"jatpo.evaluate.{_HOME[name]}"), name)

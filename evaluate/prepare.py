@@ -1,0 +1,143 @@
+"""From names to a task that is ready to run: build a domain's models, solve what the agents need, run with a store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from jatpo import domains
+from jatpo.errors import JatpoError
+from jatpo.evaluate import registry
+from jatpo.evaluate.agent import Agent
+from jatpo.evaluate.mixture import Settings as MixtureSettings
+from jatpo.evaluate.rollout import Trials, chunk_size, concatenate, run_chunks
+from jatpo.evaluate.solutions import Request, SolveOptions, digest, solve_needs
+from jatpo.evaluate.store import Store
+from jatpo.evaluate.task import Task, make_task
+from jatpo.library import Library
+from jatpo.model import POMDP
+
+PAPER = ("value_iteration", "perseus", "atpo", "random_picker", "bopa", "random")
+PRESETS = {"exact": 0.0, "as_run": 1e-8}
+"""The floor of the filters: none, or that of the published program."""
+
+Progress = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A domain's library, solved for some agents."""
+
+    name: str
+    rules: str
+    horizon: int
+    labels: tuple[str, ...]
+    models: Sequence[POMDP]
+    task: Task
+    identity: dict[str, Any]  # what results depend on: hashes of models and solutions, horizon, rules
+    seconds: dict[str, float]  # spent on building and solving
+
+
+def choose_agents(names: Sequence[str] | None, preset: str = "exact") -> list[Agent]:
+    """Agents by name (the paper's six by default) with the floor of `preset` where they have one."""
+    if preset not in PRESETS:
+        raise JatpoError(f"there is no preset '{preset}'; choose from {', '.join(PRESETS)}")
+    chosen = [registry.get(name) for name in dict.fromkeys(names or PAPER)]
+    floor = PRESETS[preset]
+    return [
+        agent.with_parameters(floor=floor) if isinstance(agent.parameters, MixtureSettings) else agent
+        for agent in chosen
+    ]
+
+
+def prepare(
+    name: str,
+    agents: Sequence[Agent],
+    rules: str = "as_run",
+    options: SolveOptions | None = None,
+    *,
+    pool: bool = False,
+    horizon: int | None = None,
+    **overrides: Any,
+) -> Prepared:
+    """Build the models of a domain and solve what the agents need of them."""
+    domain = domains.get(name)
+    began = time.perf_counter()
+    models = domains.library(name, rules, pool=pool, **overrides)
+    built = time.perf_counter()
+    labels = domain.labels(rules, **overrides)[: len(models)]
+    library = Library.from_models(models)
+    able = [agent for agent in agents if agent.refuses(library) is None]
+    request = Request(
+        name, models, library, options or SolveOptions(), [f"{name} {label}" for label in labels]
+    )
+    solved = solve_needs(request, able)
+    identity = {
+        "rules": rules,
+        "horizon": horizon or domain.horizon,
+        "parameters": overrides,
+        "models": [model.content_hash()[:16] for model in models],
+        "solutions": digest(solved),
+    }
+    seconds = {"build": built - began, "solve": time.perf_counter() - built}
+    return Prepared(
+        name,
+        rules,
+        horizon or domain.horizon,
+        tuple(labels),
+        models,
+        make_task(library, solved),
+        identity,
+        seconds,
+    )
+
+
+def fingerprint(agent: Agent) -> dict[str, Any]:
+    """What of an agent its results depend on, as far as it can be told."""
+    values = agent.parameters._asdict() if hasattr(agent.parameters, "_asdict") else str(agent.parameters)
+    return {"sees": agent.sees, "knows": agent.knows, "parameters": values}
+
+
+@dataclass
+class Session:
+    """Runs agents, takes from the store what is there and puts into it what is new."""
+
+    seed: int
+    store: Store | None = None
+    progress: Progress | None = None
+
+    def run(
+        self, part: str, agent: Agent, task: Task, horizon: int, trials: int, record: Sequence[str] = ()
+    ) -> Trials:
+        """The first `trials` trials of an agent in one part of an experiment."""
+        if trials < 1:
+            raise JatpoError(f"there are {trials} trials to run: ask for at least one")
+        size = chunk_size(task.library)
+        chunks = range(-(-trials // size))
+        done = {}
+        if self.store:
+            done = {
+                c: self.store.load(part, agent.name, c) for c in chunks if self.store.has(part, agent.name, c)
+            }
+        began = time.perf_counter()
+        missing = [chunk for chunk in chunks if chunk not in done]
+        for chunk, result in run_chunks(jax.random.key(self.seed), agent, task, horizon, missing, record):
+            done[chunk] = result
+            if self.store:
+                self.store.save(part, agent.name, chunk, result)
+            if self.progress:
+                self.progress(len(done), len(chunks), agent=agent.name)
+        if self.store and missing:
+            self.store.add_seconds(f"{part}/{agent.name}", time.perf_counter() - began)
+        whole = concatenate([done[chunk] for chunk in chunks])
+        return jax.tree.map(lambda leaf: leaf[:trials], whole)
+
+    def open_part(self, part: str, prepared: Prepared, agents: Sequence[Agent] = (), **settings: Any) -> None:
+        """Tell the store what a part is made of."""
+        if self.store:
+            told = {f"agent {agent.name}": fingerprint(agent) for agent in agents}
+            self.store.open_part(part, {**prepared.identity, **settings, **told})

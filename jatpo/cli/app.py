@@ -1,0 +1,107 @@
+"""The table of commands and the typer application made from it.
+
+A new command is a module with a light top level (no jax, no matplotlib), a function whose docstring
+and annotations are its help, and one line in `COMMANDS`. A module may also offer a `typer.Typer`
+with commands below it, as in ``jatpo bench solve``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Annotated, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+from jatpo.errors import nearest, unknown
+from jatpo.version import __version__
+
+HELP = """Ad hoc teamwork under partial observability (ATPO) in JAX.
+
+Build or read POMDPs, solve them, and see how an agent that does not know its team fares."""
+PANELS = ("Models", "Solving", "Evaluation", "Files", "Development")
+HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
+
+
+class Command(NamedTuple):
+    """Where a command is found: `attribute` of `module` is a function or a typer.Typer."""
+
+    panel: str
+    name: str
+    module: str
+    attribute: str
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("Models", "domains", "jatpo.cli.domains", "domains"),
+    Command("Solving", "solve", "jatpo.cli.solve", "solve"),
+)
+
+
+class NearestGroup(TyperGroup):
+    """A group that answers an unknown command with the nearest one."""
+
+    def resolve_command(self, ctx, args):
+        """As in typer, with jatpo's error for an unknown name."""
+        if args[0] not in self.commands and not args[0].startswith("-"):
+            raise unknown(f"command of '{ctx.command_path}'", args[0], list(self.commands))
+        return super().resolve_command(ctx, args)
+
+
+def build(arguments: Sequence[str]) -> TyperGroup:
+    """The command tree for one command line: only the named command is imported, or all for help."""
+    app = typer.Typer(
+        cls=NearestGroup,
+        help=HELP,
+        add_completion=False,
+        context_settings=HELP_OPTIONS,
+        rich_markup_mode="rich",
+    )
+    app.callback(invoke_without_command=True)(_root)
+    for command in _needed(arguments, COMMANDS):
+        target = getattr(import_module(command.module), command.attribute)
+        if isinstance(target, typer.Typer):
+            app.add_typer(target, name=command.name, cls=NearestGroup, rich_help_panel=command.panel)
+        else:
+            app.command(command.name, rich_help_panel=command.panel, context_settings=HELP_OPTIONS)(target)
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    return group
+
+
+def _needed(arguments: Sequence[str], commands: Sequence[Command]) -> list[Command]:
+    """The named command; or, when an option or nothing comes first, all that are installed, by panel."""
+    if not arguments or arguments[0].startswith("-"):
+        present = [command for command in commands if find_spec(command.module)]
+        return sorted(present, key=lambda command: PANELS.index(command.panel))
+    names = [command.name for command in commands]
+    if arguments[0] not in names:
+        raise unknown("command", arguments[0], names)
+    return [commands[names.index(arguments[0])]]
+
+
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"jatpo {__version__}")
+        raise typer.Exit()
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), nl=False)
+
+
+def describe_usage_error(error: typer.TyperException, arguments: Sequence[str]) -> str:
+    """One sentence for a wrong option or argument, with the command whose help has the answer."""
+    context = getattr(error, "ctx", None)  # typer leaves it out of some errors
+    path = context.command_path if context else " ".join(["jatpo", *arguments[:1]])
+    if type(error).__name__ == "NoSuchOption":
+        option = getattr(error, "option_name", "")
+        options = [name for parameter in context.command.params for name in parameter.opts] if context else []
+        return f"'{path}' has no option '{option}'" + (
+            nearest(option, options) or f"; '{path} --help' lists them"
+        )
+    message = error.format_message().strip().rstrip(".")
+    return f"{message[:1].lower()}{message[1:]}; '{path} --help' explains"

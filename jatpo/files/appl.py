@@ -1,0 +1,158 @@
+"""APPL's policy format: alpha vectors in XML, as written by SARSOP.
+
+Vectors are dense (``<Vector action="0" obsValue="0">9.5 9.5 </Vector>``) or sparse (``<SparseVector>`` with
+an ``<Entry>index value</Entry>`` for each value other than 0). A policy for a mixed-observability model has
+vectors for several values of the observed part; such a policy is not one set of vectors over all states, and
+is refused.
+"""
+
+from __future__ import annotations
+
+from typing import BinaryIO, TextIO
+from xml.parsers import expat
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+from jatpo import memory
+from jatpo.errors import JatpoError
+from jatpo.files.decimals import shortest
+from jatpo.files.tokens import Window, run_of_floats, shown
+
+VECTORS = ("Vector", "SparseVector")
+PARENTS = {
+    "Policy": (),
+    "AlphaVector": ("Policy",),
+    "Vector": ("AlphaVector",),
+    "SparseVector": ("AlphaVector",),
+}
+LONGEST = 1 << 27  # values of one vector
+
+
+def read(file: BinaryIO, path: str) -> tuple[np.ndarray, np.ndarray]:
+    """The vectors [V, X] and actions [V] of an open file."""
+    reader = _Reader(path)
+    try:
+        reader.parser.ParseFile(file)
+    except expat.ExpatError as error:
+        reason = expat.ErrorString(error.code)
+        raise JatpoError(
+            f"{path}:{error.lineno}: found broken XML ({reason}), expected an APPL policy"
+        ) from error
+    return reader.result()
+
+
+def write(file: TextIO, vectors: np.ndarray, actions: np.ndarray, model_name: str | None) -> None:
+    """Write the vectors, all dense."""
+    model = f" model={quoteattr(model_name.encode('ascii', 'replace').decode())}" if model_name else ""
+    file.write('<?xml version="1.0" encoding="ISO-8859-1"?>\n')
+    file.write(
+        f'<Policy version="0.1" type="value"{model} xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
+    )
+    file.write(' xsi:noNamespaceSchemaLocation="policyx.xsd">\n')
+    file.write(
+        f'<AlphaVector vectorLength="{vectors.shape[1]}" numObsValue="1" numVectors="{len(vectors)}">\n'
+    )
+    for vector, action in zip(vectors, actions.tolist(), strict=True):
+        file.write(
+            f'<Vector action="{action}" obsValue="0">{" ".join(shortest(vector).tolist())} </Vector>\n'
+        )
+    file.write("</AlphaVector>\n</Policy>\n")
+
+
+class _Reader:
+    """Takes what the XML parser finds, vector by vector."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.length = 0
+        self.announced: int | None = None
+        self.vectors: list[np.ndarray] = []
+        self.actions: list[int] = []
+        self._open: list[str] = []
+        self._text: list[str] = []
+        self._sparse: np.ndarray | None = None
+        self.parser = expat.ParserCreate()
+        self.parser.buffer_text = True
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._text.append
+        self.parser.StartDoctypeDeclHandler = self._doctype
+
+    def result(self) -> tuple[np.ndarray, np.ndarray]:
+        if not self.vectors:
+            raise JatpoError(f"{self.path}: found no <Vector>, expected a policy of alpha vectors")
+        if self.announced is not None and self.announced != len(self.vectors):
+            raise JatpoError(
+                f"{self.path}: found {len(self.vectors)} vectors, expected numVectors={self.announced}"
+            )
+        return np.stack(self.vectors), np.array(self.actions)
+
+    def _fail(self, found: str, expected: str) -> JatpoError:
+        return JatpoError(f"{self.path}:{self.parser.CurrentLineNumber}: found {found}, expected {expected}")
+
+    def _doctype(self, *_: object) -> None:
+        raise self._fail("a document type", "an APPL policy, which has none")
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        inside = self._open[-1] if self._open else ""
+        if not self._open and tag != "Policy":
+            raise self._fail(f"<{shown(tag)}>", "<Policy>")
+        if tag in PARENTS and PARENTS[tag] and inside not in PARENTS[tag]:
+            raise self._fail(f"<{tag}> in <{shown(inside)}>", f"it in <{PARENTS[tag][0]}>")
+        self._open.append(tag)
+        self._text.clear()
+        if tag == "Policy" and attributes.get("type", "value") != "value":
+            raise self._fail(f"a policy of type '{shown(attributes['type'])}'", "type 'value', alpha vectors")
+        if tag == "AlphaVector":
+            self.length = self._integer(attributes, "vectorLength", 1, LONGEST)
+            if "numVectors" in attributes:
+                self.announced = self._integer(attributes, "numVectors", 0, 1 << 40)
+        elif tag in VECTORS:
+            self._begin_vector(tag, attributes)
+
+    def _begin_vector(self, tag: str, attributes: dict[str, str]) -> None:
+        self.actions.append(self._integer(attributes, "action", 0, 1 << 30))
+        if self._integer({"obsValue": "0", **attributes}, "obsValue", 0, 1 << 30):
+            raise self._fail("a vector for an observed part of the state", "obsValue 0: solve the flat POMDP")
+        if tag == "SparseVector":
+            what = f"{self.path}: {len(self.actions)} vectors of {self.length} values"
+            memory.require(24 * len(self.actions) * self.length, what, "use a policy with fewer vectors")
+            self._sparse = np.zeros(self.length)
+
+    def _integer(self, attributes: dict[str, str], name: str, low: int, high: int) -> int:
+        text = attributes.get(name)
+        if text is None:
+            raise self._fail(f"no attribute {name}", "it to be an integer")
+        text = text.strip()
+        if not (text.isascii() and text.isdigit() and len(text) < 16 and low <= int(text) <= high):
+            raise self._fail(f"{name}='{shown(text)}'", f"an integer from {low} to {high}")
+        return int(text)
+
+    def _end(self, tag: str) -> None:
+        self._open.pop()
+        if tag == "Vector":
+            values = self._numbers()
+            if len(values) != self.length:
+                raise self._fail(f"a vector of {len(values)} values", f"vectorLength={self.length} values")
+            self.vectors.append(values)
+        elif tag == "Entry" and self._sparse is not None:
+            self._entry()
+        elif tag == "SparseVector" and self._sparse is not None:
+            self.vectors.append(self._sparse)
+            self._sparse = None
+        self._text.clear()
+
+    def _entry(self) -> None:
+        values = self._numbers()
+        if len(values) != 2 or values[0] != np.floor(values[0]) or not 0 <= values[0] < self.length:
+            raise self._fail("another <Entry>", f"an index from 0 to {self.length - 1} and a value")
+        assert self._sparse is not None
+        self._sparse[int(values[0])] = values[1]
+
+    def _numbers(self) -> np.ndarray:
+        window = Window("".join(self._text).encode(), self.parser.CurrentLineNumber, self.path)
+        values = run_of_floats(window, 0, len(window))
+        if values is None:
+            raise self._fail(f"'{shown(window.text.decode().strip())}'", "numbers")
+        return values

@@ -1,0 +1,85 @@
+"""Perseus, the paper's way: randomly explored beliefs, stages that improve them all (Spaan & Vlassis 2005)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jatpo.errors import JatpoError
+from jatpo.solve import backup, points, stage
+from jatpo.solve.problem import Problem, generator
+from jatpo.solve.run import Run
+
+jit_stage = jax.jit(stage.stage, static_argnames="batch")
+
+
+@dataclass(frozen=True)
+class PerseusSettings:
+    """Randomly explored belief points and a number of stages; the defaults are the paper's on gridworld."""
+
+    beliefs: int = 5000
+    stages: int = 50
+    tolerance: float = 0.01
+    steps: int = 0  # of a random walk; 0 means as many as stages
+    batch: int = 64  # points backed up at once
+    capacity: int = 8192  # vectors at most
+
+    def __post_init__(self) -> None:
+        for name in ("beliefs", "stages", "batch", "capacity"):
+            if getattr(self, name) < 1:
+                raise JatpoError(f"{name} is {getattr(self, name)}, expected at least 1")
+        if self.tolerance < 0:
+            raise JatpoError(f"the tolerance is {self.tolerance}, expected 0 or more")
+
+
+def explore(problem: Problem, settings: PerseusSettings, key: Array) -> Array:
+    """The belief points [X, B]."""
+    steps = settings.steps or settings.stages
+    return points.explore(generator(key, 0), problem.model, settings.beliefs, steps)
+
+
+def begin(problem: Problem, settings: PerseusSettings, key: Array) -> Run:
+    """The run before its first stage: one vector below every value."""
+    started = time.perf_counter()
+    model = problem.model
+    beliefs = explore(problem, settings, key)
+    reward, discount = np.asarray(model.reward), np.asarray(model.discount)
+    floor = reward.min() / (1 - discount)
+    vectors = backup.fill(np.full((1, 1), floor), np.zeros(1), model.num_states)
+    value = jnp.asarray(np.full(beliefs.shape[1], floor))
+    vector = jnp.asarray(np.zeros(beliefs.shape[1], np.int32))
+    return Run(vectors, beliefs, value, vector, 0, 0, time.perf_counter() - started, np.inf, float(floor), "")
+
+
+def advance(problem: Problem, settings: PerseusSettings, key: Array, run: Run) -> Run:
+    """One stage; sets `stopped` when it was the last.
+
+    A change below the tolerance alone proves nothing, see `stage`: the next stage is then a thorough one.
+    """
+    started = time.perf_counter()
+    turn = generator(key, run.stages + 1).random(run.value.shape, run.value.dtype)
+    thorough = run.change < settings.tolerance
+    vectors = run.vectors
+    while True:
+        old = stage.Points(run.beliefs, run.value, run.vector)
+        new, after, info = jit_stage(
+            turn, problem.model, problem.plan, old, vectors, np.asarray(thorough), batch=settings.batch
+        )
+        if not info.full:
+            break
+        if vectors.alpha.shape[0] >= settings.capacity:
+            text = f"capacity of {settings.capacity} vectors reached: raise it to go on"
+            return run._replace(stopped=text, seconds=run.seconds + time.perf_counter() - started)
+        vectors = backup.grow(vectors)
+    change, stages = float(info.change), run.stages + 1
+    stopped = "all stages done" if stages >= settings.stages else ""
+    if thorough and change < settings.tolerance:
+        stopped = f"converged: no point rises by {settings.tolerance:g}"
+    lower = float(np.max(np.asarray(new.alpha) @ np.asarray(problem.model.initial)))
+    seconds = run.seconds + time.perf_counter() - started
+    return Run(new, *after, stages, run.backups + int(info.backups), seconds, change, lower, stopped)

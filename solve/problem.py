@@ -1,0 +1,90 @@
+"""A model made ready to be solved: padded to the library's shape, with its scoring plan and an upper bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jatpo.errors import JatpoError
+from jatpo.library import Library
+from jatpo.model import POMDP
+from jatpo.solve import bounds
+from jatpo.solve.backup import Plan, RevealingPlan, fill, jit_backup, make_plans
+
+jit_qmdp = jax.jit(bounds.qmdp)
+jit_informed = jax.jit(bounds.informed)
+
+LOOK_AHEAD = 32  # beliefs at once: as many as the anytime solver's walkers, to share a compiled backup
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A model made ready for backups; `num_states` leaves out the padding."""
+
+    model: POMDP
+    plan: backup.Plan
+    num_states: int
+    model_hash: str
+
+
+def prepare(models: Sequence[POMDP]) -> list[Problem]:
+    """All models with arrays of one shape, so that they share compiled programs."""
+    for k, model in enumerate(models):
+        if float(model.discount) >= 1:
+            raise JatpoError(f"model {k} has discount 1: an infinite horizon needs a discount below 1")
+    library = Library.from_models(models)
+    padded = [library.model(k) for k in range(len(models))]
+    return [
+        Problem(model, plan, original.num_states, original.content_hash())
+        for model, plan, original in zip(padded, make_plans(padded), models, strict=True)
+    ]
+
+
+def upper_vectors(problem: Problem) -> Array:
+    """Vectors [A, X] above the optimum: the fast informed bound, or q* where observations betray the state."""
+    start = jit_qmdp(problem.model)
+    if isinstance(problem.plan, RevealingPlan):
+        return start
+    return jit_informed(problem.model, start)
+
+
+def upper_bound(problem: Problem, upper: Array) -> float:
+    """An upper bound on the optimum at the initial belief: two steps of look-ahead on the vectors `upper`.
+
+    A backup is linear in the size of its belief, so the beliefs after one step need no normalising.
+    """
+    model = problem.model
+    initial, upper = np.asarray(model.initial), np.asarray(upper)
+    value = float(np.max(upper @ initial))
+    if isinstance(problem.plan, RevealingPlan):
+        return value
+    vectors = fill(upper, np.arange(model.num_actions), model.num_states)
+    after = _after_one_step(model)  # [X, A Z]
+    padded = np.pad(after, ((0, 0), (0, -after.shape[1] % LOOK_AHEAD)))
+    chunks = np.split(padded, padded.shape[1] // LOOK_AHEAD, axis=1)
+    values = np.concatenate([jit_backup(model, problem.plan, chunk, vectors)[2] for chunk in chunks])
+    after_each = values[: after.shape[1]].reshape(model.num_actions, -1).sum(axis=1)
+    q = np.asarray(model.reward).T @ initial + float(model.discount) * after_each
+    return min(value, float(np.max(q)))
+
+
+def _after_one_step(model: POMDP) -> np.ndarray:
+    """sum_x b(x) P(y | x, a) O(z | y, a) from the initial belief [X, A Z]; runs on the host."""
+    sparse = model.to_sparse()
+    a, x, y, p = sparse.transition
+    shape = (model.num_actions, model.num_states)
+    predicted = np.bincount(a * shape[1] + y, weights=sparse.initial[x] * p, minlength=shape[0] * shape[1])
+    a, y, z, p = sparse.observation
+    after = np.zeros((shape[1], shape[0] * model.num_observations), model.dtype)
+    after[y, a * model.num_observations + z] = predicted.reshape(shape)[a, y] * p
+    return after
+
+
+def generator(key: Array, number: int) -> np.random.Generator:
+    """The host's random numbers of round `number`: they need no compiling and stay the same on every backend."""
+    return np.random.default_rng([*np.asarray(jax.random.key_data(key)).ravel().tolist(), number])

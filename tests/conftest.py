@@ -1,0 +1,38 @@
+"""Strict settings for all tests, and what several test files share.
+
+The settings are environment variables, set before jax is imported, so that they hold in this
+process and in the commands that tests start: rank and dtype promotion are errors, compiled programs
+are kept between runs. The CPU is used unless the caller chose another platform.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+CACHE = Path(__file__).parent.parent / ".cache"
+
+assert "jax" not in sys.modules, (
+    "jax was imported before the tests' settings; disable the pytest plugin that did"
+)
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
+os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
+os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "strict"
+
+# The same examples on every run and machine; failing ones print how to rerun them.
+hypothesis.configuration.set_hypothesis_home_dir(CACHE / "hypothesis")
+hypothesis.settings.register_profile("jatpo", derandomize=True, deadline=None, database=None, print_blob=True)
+hypothesis.settings.load_profile("jatpo")
+
+
+@pytest.fixture
+def x64():
+    """Double precision for the duration of one test."""
+    import jax
+
+    with jax.enable_x64(True):
+        yield
