@@ -97,7 +97,7 @@ def draw(uniform: Array, task: Task) -> Draw:
     count = task.prior.shape[0]
     numbers = jnp.arange(count, dtype=jnp.int32)
     order = jnp.where(numbers == truth, -1, uniform[1 : 1 + count])  # the true model comes first
-    rank = jnp.sum((order[None, :] < order[:, None]).astype(jnp.int32), axis=1)
+    rank = jnp.sum(order[None, :] < order[:, None], axis=1, dtype=jnp.int32)
     member = (rank < task.size) & ~(task.leave_out & (numbers == truth))
     prior = jnp.where(member, task.prior, 0)
     return Draw(truth, prior / jnp.sum(prior))

@@ -24,8 +24,9 @@ from jax import Array
 from jatpo.errors import JatpoError
 from jatpo.model import POMDP
 from jatpo.solve import bounds, points, stage
-from jatpo.solve.backup import RevealingPlan, Vectors, fill, grow, jit_backup
-from jatpo.solve.problem import Problem, generator, upper_vectors
+from jatpo.solve.backup import FIRST_ROOM, Vectors, fill, grow, jit_backup
+from jatpo.solve.plan import RevealingPlan
+from jatpo.solve.problem import Problem, generator
 from jatpo.solve.run import Run
 
 UPPER, LOWER, RANDOM = 0, 1, 2  # whom a walker follows
@@ -74,6 +75,7 @@ jit_slice = jax.jit(jax.lax.dynamic_index_in_dim, static_argnames=("axis", "keep
 jit_join = jax.jit(stage.join, donate_argnums=0)
 jit_close = jax.jit(_close, static_argnames="room")
 jit_blind = jax.jit(bounds.blind)
+jit_revealed = jax.jit(bounds.revealed)
 
 
 def tour(
@@ -104,7 +106,7 @@ class AnytimeSettings:
     keep: int = 1024  # points kept from round to round, to prune by
     off_policy: float = 0.125  # share of walkers that act at random
     stray: float = 0.1  # share of random actions of the others
-    capacity: int = 8192  # vectors at most
+    capacity: int = 8192  # vectors at most, in whole tiles
 
     def __post_init__(self) -> None:
         if not (self.seconds > 0 or self.gap > 0 or self.stages > 0):
@@ -132,9 +134,10 @@ def begin(problem: Problem, settings: AnytimeSettings, key: Array) -> Run:
     del key
     started = time.perf_counter()
     model = problem.model
-    first = upper_vectors(problem) if isinstance(problem.plan, RevealingPlan) else jit_blind(model)
+    first = jit_revealed(model) if isinstance(problem.plan, RevealingPlan) else jit_blind(model)
     first, initial = np.asarray(first), np.asarray(model.initial)
-    vectors = fill(first, np.arange(model.num_actions), model.num_states)
+    room = min(FIRST_ROOM, settings.capacity)
+    vectors = fill(first, np.arange(model.num_actions), model.num_states, room)
     values = first @ initial
     beliefs = jnp.asarray(np.repeat(initial[:, None], settings.keep, axis=1))
     value = jnp.asarray(np.full(settings.keep, values.max(), initial.dtype))
@@ -150,7 +153,8 @@ def warm_up(problem: Problem, settings: AnytimeSettings) -> threading.Thread:
     blank = np.zeros((model.num_actions, model.num_states), model.dtype)
 
     def compile_all() -> None:
-        vectors = fill(blank, np.arange(model.num_actions), model.num_states)
+        room = min(FIRST_ROOM, settings.capacity)
+        vectors = fill(blank, np.arange(model.num_actions), model.num_states, room)
         follows, stray = guides(settings, 0), np.asarray(settings.stray, model.dtype)
         met, _ = jit_walk(uniform, model, blank, vectors, follows, stray)
         kept = np.zeros((model.num_states, settings.keep), model.dtype)
@@ -178,7 +182,7 @@ def advance(problem: Problem, settings: AnytimeSettings, key: Array, run: Run, u
         if vectors.alpha.shape[0] >= settings.capacity:
             text = f"capacity of {settings.capacity} vectors reached: raise it to go on"
             return run._replace(stopped=text, seconds=run.seconds + time.perf_counter() - started)
-        vectors = grow(vectors)
+        vectors = grow(vectors, settings.capacity)
     lower = float(np.max(np.asarray(new.alpha) @ np.asarray(problem.model.initial)))
     seconds = run.seconds + time.perf_counter() - started
     backups = run.backups + info.backups

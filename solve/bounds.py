@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from jatpo.mdp import value_iteration
+from jatpo.mdp import MDPSolution, value_iteration
 from jatpo.model import POMDP
 from jatpo.storage import BlockedTransition
 
@@ -40,8 +40,9 @@ def _iterate(start: Array, improve: object, tolerance: float, limit: int) -> Swe
 
 
 def floor_value(model: POMDP) -> Array:
-    """R_min / (1 - γ), below every value []."""
-    return jnp.min(model.reward) / (1 - model.discount)
+    """R_min / (1 - γ), below every value []; states that pad a model of a library do not count."""
+    real = model.transition.pull(jnp.ones(model.num_states, model.dtype)) > 0  # [X, A]
+    return jnp.min(jnp.where(real, model.reward, jnp.inf)) / (1 - model.discount)
 
 
 def blind(model: POMDP, tolerance: float = 1e-3, limit: int = 2000) -> Array:
@@ -58,10 +59,25 @@ def blind(model: POMDP, tolerance: float = 1e-3, limit: int = 2000) -> Array:
     return _iterate(start, improve, tolerance, limit).vectors
 
 
+def slack(model: POMDP, solution: MDPSolution) -> Array:
+    """How far q of value iteration may be from q* [].
+
+    By stopping early, and by rounding: each sweep adds a little, which the sweeps after it shrink by γ.
+    """
+    rounding = 2 * jnp.finfo(model.dtype).eps * jnp.max(jnp.abs(solution.q))
+    return (solution.change * model.discount + rounding) / (1 - model.discount)
+
+
 def qmdp(model: POMDP, tolerance: float = 1e-4) -> Array:
-    """q* of the MDP beneath as vectors [A, X]; the slack of stopping early is added, so the bound holds."""
+    """q* of the MDP beneath as vectors [A, X], from above: its slack is added, so the bound holds."""
     solution = value_iteration(model, tolerance)
-    return solution.q.T + solution.change * model.discount / (1 - model.discount)
+    return solution.q.T + slack(model, solution)
+
+
+def revealed(model: POMDP, tolerance: float = 1e-4) -> Array:
+    """q* as vectors [A, X], from below: what is attained where every observation betrays the state."""
+    solution = value_iteration(model, tolerance)
+    return solution.q.T - slack(model, solution)
 
 
 def informed(model: POMDP, start: Array, tolerance: float = 1e-3, limit: int = 300) -> Array:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jax
+import numpy as np
 from jax import Array
 
 from jatpo.model import POMDP
@@ -37,8 +38,9 @@ def default_directory() -> Path:
 
 def solve(models: Sequence[POMDP], settings: Settings, key: Array, progress: Progress | None = None) -> list[Solution]:
     """Solve each of `models`, in memory. The result for a model is the same alone as among others."""
-    problems = prepare(models)
-    return [_solve_one(problem, settings, key, 0, None, progress, str(k)) for k, problem in enumerate(problems)]
+    problems = prepare(models, whole=isinstance(settings, ExactSettings))
+    seed = _seed_of(key)
+    return [_solve_one(problem, settings, key, seed, None, progress, str(k)) for k, problem in enumerate(problems)]
 
 
 def solve_library(
@@ -63,11 +65,18 @@ def solve_library(
         solution = store.load_solution(key)
         if solution is not None:
             found[key] = solution
-    problems = prepare(models) if len(found) < len(set(keys)) else []
+    whole = any(isinstance(each, ExactSettings) for each in chosen)
+    problems = prepare(models, whole) if len(found) < len(set(keys)) else []
     for k, problem in enumerate(problems):
         if keys[k] not in found:
             found[keys[k]] = _solve_one(problem, chosen[k], jax.random.key(seed), seed, store, progress, labels[k])
     return [found[key] for key in keys]
+
+
+def _seed_of(key: Array) -> int:
+    """The seed that `key` was made of, or the number that its words are."""
+    words = np.asarray(jax.random.key_data(key)).ravel().tolist()
+    return sum(word << 32 * place for place, word in enumerate(reversed(words)))
 
 
 def _open(directory: str | Path | None, note: Callable[[str], None]) -> Store | None:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jatpo.errors import unknown
 from jatpo.mdp import value_iteration
@@ -42,13 +43,12 @@ def solve(problem: Problem, settings: ExactSettings, seed: int) -> Solution:
     started = time.perf_counter()
     model = problem.model
     found = jit_value_iteration(model, settings.tolerance)
-    slack = found.change * model.discount / (1 - model.discount)
     above = jnp.max(found.q.T @ model.initial) if settings.method == "qmdp" else found.v @ model.initial
-    vectors = found.q.T[:, : problem.num_states]
+    vectors = jnp.asarray(np.asarray(found.q.T)[:, : problem.num_states])
     return Solution(
         policy=Policy(vectors, jnp.arange(model.num_actions, dtype=jnp.int32)),
         lower=float(jnp.max(jit_blind(model) @ model.initial)),
-        upper=float(above + slack),
+        upper=float(above + bounds.slack(model, found)),
         mean_value=float(found.v @ model.initial),
         stages=int(found.sweeps),
         backups=int(found.sweeps) * problem.num_states,

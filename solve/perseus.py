@@ -27,7 +27,7 @@ class PerseusSettings:
     tolerance: float = 0.01
     steps: int = 0  # of a random walk; 0 means as many as stages
     batch: int = 64  # points backed up at once
-    capacity: int = 8192  # vectors at most
+    capacity: int = 8192  # vectors at most, in whole tiles
 
     def __post_init__(self) -> None:
         for name in ("beliefs", "stages", "batch", "capacity"):
@@ -48,9 +48,9 @@ def begin(problem: Problem, settings: PerseusSettings, key: Array) -> Run:
     started = time.perf_counter()
     model = problem.model
     beliefs = explore(problem, settings, key)
-    reward, discount = np.asarray(model.reward), np.asarray(model.discount)
-    floor = reward.min() / (1 - discount)
-    vectors = backup.fill(np.full((1, 1), floor), np.zeros(1), model.num_states)
+    floor = np.asarray(problem.floor, model.dtype)
+    room = min(backup.FIRST_ROOM, settings.capacity)
+    vectors = backup.fill(np.full((1, 1), floor), np.zeros(1), model.num_states, room)
     value = jnp.asarray(np.full(beliefs.shape[1], floor))
     vector = jnp.asarray(np.zeros(beliefs.shape[1], np.int32))
     return Run(vectors, beliefs, value, vector, 0, 0, time.perf_counter() - started, np.inf, float(floor), "")
@@ -75,7 +75,7 @@ def advance(problem: Problem, settings: PerseusSettings, key: Array, run: Run) -
         if vectors.alpha.shape[0] >= settings.capacity:
             text = f"capacity of {settings.capacity} vectors reached: raise it to go on"
             return run._replace(stopped=text, seconds=run.seconds + time.perf_counter() - started)
-        vectors = backup.grow(vectors)
+        vectors = backup.grow(vectors, settings.capacity)
     change, stages = float(info.change), run.stages + 1
     stopped = "all stages done" if stages >= settings.stages else ""
     if thorough and change < settings.tolerance:

@@ -61,7 +61,7 @@ def distinct(columns: np.ndarray) -> np.ndarray:
 
 
 def explore(random: np.random.Generator, model: POMDP, count: int, steps: int, rounds: int = 8) -> Array:
-    """`count` different beliefs met under random actions, or as many as `rounds` rounds of walks meet [X, B]."""
+    """Beliefs met under random actions [X, count]; repeated where `rounds` rounds of walks meet fewer."""
     walkers = max(8, -(-count // steps))
     found = np.zeros((model.num_states, 0), model.dtype)
     for _ in range(rounds):
@@ -69,4 +69,4 @@ def explore(random: np.random.Generator, model: POMDP, count: int, steps: int, r
         found = distinct(np.concatenate([found, *met], axis=1))
         if found.shape[1] >= count:
             break
-    return jnp.asarray(found[:, :count])
+    return jnp.asarray(found[:, np.arange(count) % found.shape[1]])

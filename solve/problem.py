@@ -14,7 +14,8 @@ from jatpo.errors import JatpoError
 from jatpo.library import Library
 from jatpo.model import POMDP
 from jatpo.solve import bounds
-from jatpo.solve.backup import Plan, RevealingPlan, fill, jit_backup, make_plans
+from jatpo.solve.backup import fill, jit_backup
+from jatpo.solve.plan import Plan, RevealingPlan, make_plans
 
 jit_qmdp = jax.jit(bounds.qmdp)
 jit_informed = jax.jit(bounds.informed)
@@ -24,25 +25,75 @@ LOOK_AHEAD = 32  # beliefs at once: as many as the anytime solver's walkers, to 
 
 @dataclass(frozen=True)
 class Problem:
-    """A model made ready for backups; `num_states` leaves out the padding."""
+    """A model made ready for backups: its reachable states, padded to the shape of its library."""
 
     model: POMDP
-    plan: backup.Plan
-    num_states: int
+    plan: Plan
+    reachable: np.ndarray  # [X'], the states of the original model that `model` has
+    num_states: int  # of the original model
+    floor: float  # below every value of it
     model_hash: str
 
+    def expand(self, vectors: np.ndarray) -> np.ndarray:
+        """Vectors over all states of the original model; what is never reached gets the floor."""
+        full = np.full((len(vectors), self.num_states), self.floor, vectors.dtype)
+        full[:, self.reachable] = vectors[:, : len(self.reachable)]
+        return full
 
-def prepare(models: Sequence[POMDP]) -> list[Problem]:
-    """All models with arrays of one shape, so that they share compiled programs."""
+
+def prepare(models: Sequence[POMDP], whole: bool = False) -> list[Problem]:
+    """All models with arrays of one shape, so that they share compiled programs.
+
+    States that cannot be reached are left out unless the `whole` model is wanted.
+    """
     for k, model in enumerate(models):
         if float(model.discount) >= 1:
             raise JatpoError(f"model {k} has discount 1: an infinite horizon needs a discount below 1")
-    library = Library.from_models(models)
+    states = [np.arange(model.num_states) if whole else reachable_states(model) for model in models]
+    parts = [restrict(model, keep) for model, keep in zip(models, states, strict=True)]
+    library = Library.from_models(parts)
     padded = [library.model(k) for k in range(len(models))]
     return [
-        Problem(model, plan, original.num_states, original.content_hash())
-        for model, plan, original in zip(padded, make_plans(padded), models, strict=True)
+        Problem(part, plan, keep, original.num_states, floor_of(original), original.content_hash())
+        for part, plan, keep, original in zip(padded, make_plans(padded), states, models, strict=True)
     ]
+
+
+def reachable_states(model: POMDP) -> np.ndarray:
+    """The states that can follow the initial belief under some actions: their numbers in order."""
+    sparse = model.to_sparse()
+    _, x, y, _ = sparse.transition
+    reached = sparse.initial > 0
+    count = 0
+    while count != (count := int(reached.sum())):
+        reached[y[reached[x]]] = True
+    return np.flatnonzero(reached)
+
+
+def restrict(model: POMDP, states: np.ndarray) -> POMDP:
+    """`model` with only `states`, a set that no transition leaves."""
+    if len(states) == model.num_states:
+        return model
+    sparse = model.to_sparse()
+    place = np.full(model.num_states, -1)
+    place[states] = np.arange(len(states))
+    a, x, y, p = (part[place[sparse.transition[1]] >= 0] for part in sparse.transition)
+    seen = tuple(part[place[sparse.observation[1]] >= 0] for part in sparse.observation)
+    return POMDP.from_sparse(
+        (a, place[x], place[y], p),
+        (seen[0], place[seen[1]], *seen[2:]),
+        sparse.reward[states],
+        sparse.initial[states],
+        sparse.discount,
+        num_observations=model.num_observations,
+        storage=model.storage,
+        dtype=model.dtype,
+    )
+
+
+def floor_of(model: POMDP) -> float:
+    """R_min / (1 - γ), below every value."""
+    return float(np.asarray(model.reward).min() / (1 - float(model.discount)))
 
 
 def upper_vectors(problem: Problem) -> Array:

@@ -37,7 +37,7 @@ class Run(NamedTuple):
 def finish(problem: Problem, settings: Any, seed: int, run: Run, upper: float) -> Solution:
     """The solution of a finished run."""
     count = int(run.vectors.count)
-    vectors = np.asarray(run.vectors.alpha)[:count, : problem.num_states]
+    vectors = problem.expand(np.asarray(run.vectors.alpha)[:count])
     return Solution(
         policy=Policy(jnp.asarray(vectors), jnp.asarray(np.asarray(run.vectors.action)[:count])),
         lower=run.lower,

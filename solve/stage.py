@@ -18,7 +18,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from jatpo.model import POMDP
-from jatpo.solve.backup import Plan, Vectors, backup
+from jatpo.solve.backup import Vectors, backup
+from jatpo.solve.plan import Plan
 from jatpo.solve.policy import NEVER
 
 
@@ -123,7 +124,7 @@ def join(loop: Loop, alpha: Array, action: Array, beliefs: Array) -> Loop:
     raised = raised & (place[winner] < capacity)
     value = jnp.where(raised, top, loop.value)
     vector = jnp.where(raised, place[winner], loop.vector)
-    return loop._replace(vectors=vectors, value=value, vector=vector, full=count > capacity)
+    return loop._replace(vectors=vectors, value=value, vector=vector, full=loop.full | (count > capacity))
 
 
 def prune(vectors: Vectors, index: Array) -> tuple[Vectors, Array]:

@@ -1,8 +1,9 @@
 """Solutions and runs under way on disk: Orbax checkpoints, keyed by the model's content, the settings and the seed.
 
 A checkpoint is written under a name of its own and then renamed, so it is there whole or not at all, and two
-processes that solve the same thing cannot harm each other: the first to finish wins. What is read is checked (format,
-key, digest of the arrays); anything damaged or foreign is set aside under another name, reported, and computed anew.
+processes that solve the same thing cannot harm each other: the first to finish wins. What is read is checked (the
+digests of all files, which are written last, format, key) before Orbax sees it; anything damaged or foreign is set
+aside under another name, reported, and computed anew.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from jatpo.solve.run import Run
 from jatpo.solve.solution import Solution
 
 FORMAT = 1
+SEAL = "seal.json"  # the digest of every other file of a checkpoint
 Tree = dict[str, np.ndarray]
 Note = Callable[[str], None]
 
@@ -58,7 +60,7 @@ class Store:
         tree = {"alpha": np.asarray(solution.policy.vectors), "action": np.asarray(solution.policy.actions)}
         self._write(self.directory / key / "solution", key, {"solution": fields}, tree)
         for state in self._states(key):
-            shutil.rmtree(state, ignore_errors=True)
+            self._drop(state)
 
     def load_run(self, key: str) -> Run | None:
         """The newest whole state of a run that was stopped; its `beliefs` may be empty."""
@@ -66,7 +68,8 @@ class Store:
             read = self._read(state, key)
             if read is not None:
                 meta, tree = read
-                vectors = fill(jnp.asarray(tree["alpha"]), jnp.asarray(tree["action"]), tree["alpha"].shape[1])
+                alpha = np.asarray(tree["alpha"])
+                vectors = fill(alpha, np.asarray(tree["action"]), alpha.shape[1], meta["room"])
                 arrays = (jnp.asarray(tree[name]) for name in ("beliefs", "value", "vector"))
                 return Run(vectors, *arrays, **meta["run"])
         return None
@@ -84,25 +87,33 @@ class Store:
             "vector": np.asarray(run.vector),
         }
         names = ("stages", "backups", "seconds", "change", "lower", "stopped")
-        meta = {"run": {name: getattr(run, name) for name in names}}
+        meta = {"run": {name: getattr(run, name) for name in names}, "room": run.vectors.alpha.shape[0]}
         self._write(self.directory / key / f"run-{run.stages:06d}", key, meta, tree)
         for state in older:
-            shutil.rmtree(state, ignore_errors=True)
+            self._drop(state)
 
     def _states(self, key: str) -> list[Path]:
         """The states of a run, newest first."""
         found = (self.directory / key).glob("run-*")
         return sorted((path for path in found if path.suffix != ".damaged"), reverse=True)
 
+    def _drop(self, path: Path) -> None:
+        """Remove a checkpoint, out of sight first: nobody is to find half of one."""
+        aside = path.parent / f".draft-{uuid.uuid4().hex}"
+        with contextlib.suppress(OSError):  # another process was first
+            os.rename(path, aside)
+        shutil.rmtree(aside, ignore_errors=True)
+
     def _write(self, path: Path, key: str, meta: dict[str, Any], tree: Tree) -> None:
         import orbax.checkpoint as ocp
 
-        meta = {"format": FORMAT, "key": key, "digest": _digest(tree), **meta}
+        meta = {"format": FORMAT, "key": key, **meta}
         text = np.frombuffer(json.dumps(meta).encode(), np.uint8)
         draft = path.parent / f".draft-{uuid.uuid4().hex}"
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             ocp.PyTreeCheckpointer().save(draft, {"meta": text, **tree})
+            (draft / SEAL).write_text(json.dumps(_digests(draft)))
             with contextlib.suppress(OSError):  # another process was first, with the same content
                 os.rename(draft, path)
         finally:
@@ -115,14 +126,16 @@ class Store:
         import orbax.checkpoint as ocp
 
         try:
+            if json.loads((path / SEAL).read_bytes()) != _digests(path):
+                raise ValueError("its files are not as they were written")
             tree = dict(ocp.PyTreeCheckpointer().restore(path))
             meta = json.loads(bytes(np.asarray(tree.pop("meta"), np.uint8)))
             if meta["key"] != key or meta["format"] != FORMAT:
                 raise ValueError("it was made for another model, other settings or another version")
-            if meta["digest"] != _digest(tree):
-                raise ValueError("its arrays do not match their digest")
             return meta, tree
         except Exception as error:
+            if not path.exists():  # another process went on and dropped it
+                return None
             aside = path.with_name(f"{path.name}-{uuid.uuid4().hex[:8]}.damaged")
             with contextlib.suppress(OSError):
                 os.rename(path, aside)
@@ -131,10 +144,7 @@ class Store:
             return None
 
 
-def _digest(tree: Tree) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(tree):
-        array = np.ascontiguousarray(tree[name])
-        digest.update(f"{name} {array.dtype} {array.shape}".encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()
+def _digests(path: Path) -> dict[str, str]:
+    """The digest of every file of a checkpoint, but for the seal."""
+    files = (file for file in sorted(path.rglob("*")) if file.is_file() and file.name != SEAL)
+    return {file.relative_to(path).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}

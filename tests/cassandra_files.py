@@ -95,3 +95,27 @@ class Author:
                 "".join(piece + (self.pick(blanks) if self.chance(0.3) else " ") for piece in pieces)
             )
         return "\n".join(lines) + self.pick(["", "\n", " # the end"])
+
+
+def random_pomdp(seed, storage="auto"):
+    """A random sparse model, with or without names."""
+    from jatpo.model import POMDP
+
+    rng = np.random.default_rng(seed)
+    A, X, Z = (int(rng.integers(1, most)) for most in (4, 12, 6))
+
+    def rows(*shape):
+        weights = rng.gamma(0.5, size=shape) * (rng.random(shape) < 0.6)
+        weights[..., 0] += 1e-2
+        return weights / weights.sum(axis=-1, keepdims=True)
+
+    names = {}
+    if rng.random() < 0.5:
+        names = {
+            "states": [f"at {x},{x % 3}" for x in range(X)],
+            "observations": [f"#.{z}" for z in range(Z)],
+        }
+    reward = rng.normal(size=(X, A)) if rng.random() < 0.5 else rng.integers(-1, 2, size=(X, A)).astype(float)
+    return POMDP.from_dense(
+        rows(A, X, X), rows(A, X, Z), reward, rows(X), rng.random(), storage=storage, **names
+    )

@@ -1,11 +1,11 @@
-"""What is said about a bad file: the file, the line, what was found and what was expected. One sentence each."""
+"""What is said about a bad file: the file, the line, what was found, what was expected. One sentence each."""
 
 import io
 
 import numpy as np
 import pytest
-from cassandra_files import Author
 
+from cassandra_files import Author, random_pomdp
 from jatpo.errors import JatpoError
 from jatpo.files import build, read_pomdp, reader
 from jatpo.files.writer import write_to
@@ -40,14 +40,20 @@ STATEMENTS = [
     ("R: 0 1 2", ":6: found '1', expected ':' and the state of R"),
     ("T: 0 : left 1", ":6: found the end of the file, expected 1 more numbers for a row of T"),
     ("T: 0 : left x", ":6: found 'x', expected 2 numbers for a row of T or 'uniform' or 'reset'"),
-    ("T: 0 : left identity", ":6: found 'identity', expected 2 numbers for a row of T or 'uniform' or 'reset'"),
+    (
+        "T: 0 : left identity",
+        ":6: found 'identity', expected 2 numbers for a row of T or 'uniform' or 'reset'",
+    ),
     ("T: 0 reset", ":6: found 'reset', expected 4 numbers for a matrix of T or 'uniform' or 'identity'"),
     ("O: 0 : left reset", ":6: found 'reset', expected 2 numbers for a row of O or 'uniform'"),
     ("R: 0 : left uniform", ":6: found 'uniform', expected 4 numbers for a matrix of R"),
     ("T: 0 1 0\n0 1 1", ":7: found '1', expected the next statement, for a matrix of T has 4 numbers"),
     ("T: 0 uniform 1", ":6: found '1', expected the next statement after 'uniform'"),
     ("T: 0 1 0 0\nO: 0 uniform", ":7: found 'O', expected 1 more numbers for a matrix of T"),
-    ("Q: 0 uniform", ":6: found 'Q', expected one of discount:, values:, states:, actions:, observations:, start:"),
+    (
+        "Q: 0 uniform",
+        ":6: found 'Q', expected one of discount:, values:, states:, actions:, observations:, start:",
+    ),
     ("T: * identity\nstates: 3", ":7: found 'states', expected 'states:' before the first T, O or R"),
     ("discount: 0.5", ":6: found 'discount', expected no second 'discount:'"),
     ("start: 0.5 0.25", ":6: found start probabilities that sum to 0.75, expected 1"),
@@ -56,10 +62,10 @@ STATEMENTS = [
     ("start: lft", ":6: found 'lft', expected 2 probabilities, 'uniform' or a state; did you mean 'left'?"),
     ("start: 7", ":6: found '7', expected 2 probabilities, 'uniform' or a state"),
     ("start:", ":6: found the end of the file, expected something after 'start:'"),
-    ("start include:\nT: * identity", ":7: found 'T', expected something after 'start:'"),
+    ("start include:\nT: * identity", ":7: found 'T', " + STATE),
     ("start include: *", ":6: found '*', expected a state by name or number"),
     ("start exclude: 0 1", ":6: found 'start exclude:' of all states, expected one to be left"),
-    ("T: 0 identity", ": transition[a=1, x=0 (left)] sums to 0, expected 1"),
+    ("O: * uniform\nT: 0 identity", ": transition[a=1, x=0 (left)] sums to 0, expected 1"),
     (BODY + "T: 1 : left : right 0.5", ": transition[a=1, x=0 (left)] sums to 1.5, expected 1"),
     (BODY + "O: 1 : right : lit 0.25", ": observation[a=1, y=1 (right)] sums to 0.75, expected 1"),
     ("T: * identity", ": observation has nothing for state 0 (left), expected a row for every state"),
@@ -74,23 +80,31 @@ FILES = [
     ("discount: 1 values: cost states: 2", ": found the end of the file, expected 'actions:' before it"),
     ("T: * identity", ":1: found 'T', expected 'states:' before it"),
     ("states: 2\nT: * identity", ":2: found 'T', expected 'actions:' before it"),
-    ("states: 2 actions: 1\nO: * uniform", ":2: found 'O', expected 'observations:' in the preamble of a file with O"),
+    (
+        "states: 2 actions: 1\nO: * uniform",
+        ":2: found 'O', expected 'observations:' in the preamble of a file with O",
+    ),
     ("hello world", ":1: found 'hello', expected a statement such as 'discount:', 'states:' or 'T:'"),
     ("\n\n0.5 states: 2", ":3: found '0.5', expected a statement such as 'discount:', 'states:' or 'T:'"),
     ("discont: 1", ":1: found 'discont', expected one of discount:, values:, states:"),
     ("discount: 1.5", ":1: found '1.5', expected a discount from 0 to 1"),
     ("discount: x", ":1: found 'x', expected a discount from 0 to 1"),
-    ("discount: 1 1", ":1: found '1', expected one number and then the next line of the preamble"),
-    ("discount:\nvalues: cost", ":2: found 'values', expected something after 'discount:'"),
+    ("discount: 1 2", ":1: found '2', expected the next statement after '1'"),
+    ("values: cost cost", ":1: found 'cost', expected the next statement after 'cost'"),
+    ("discount:\nvalues: cost", ":2: found 'values', expected a discount from 0 to 1"),
+    ("discount:\n", ":2: found the end of the file, expected something after 'discount:'"),
     ("values: money", ":1: found 'money', expected 'reward' or 'cost'"),
     ("states: 0", ":1: found '0', expected a number of states from 1 to 2147483647"),
     ("states: 99999999999999999999", ":1: found '99999999999999999999', expected a number of states from 1"),
     ("states: a b\na", ":2: found 'a', expected a different name for each state"),
-    ("states: a T", ":1: found 'T', expected the name of a state, which begins with a letter and is no keyword"),
+    (
+        "states: a T",
+        ":1: found 'T', expected the name of a state, which begins with a letter and is no keyword",
+    ),
     ("observations: 3 a", ":1: found '3', expected the name of an observation, which begins with a letter"),
     ("states: " + "x" * 99 + " * ", ":1: found '*', expected the name of a state"),
     ("x" * 99, ":1: found '" + "x" * 40 + "...', expected a statement"),
-    ("\x00\x01 \x1b", ":1: found '?', expected a statement"),
+    ("\x00\x7f", ":1: found '?', expected a statement"),
 ]
 
 
@@ -133,17 +147,25 @@ def test_a_line_far_into_the_file_is_counted_over_windows_and_comments():
 
 
 def test_missing_files(tmp_path):
-    with pytest.raises(JatpoError, match="there is no file .*none.POMDP: check the path"):
+    with pytest.raises(JatpoError, match=r"there is no file .*none.POMDP: check the path"):
         read_pomdp(tmp_path / "none.POMDP")
-    with pytest.raises(JatpoError, match="is a directory: name a .POMDP file in it"):
+    with pytest.raises(JatpoError, match=r"is a directory: name a .POMDP file in it"):
         read_pomdp(tmp_path)
 
 
 # The fuzzer: files that are right, mutated token by token and byte by byte
 
-WORDS = """* : T O R uniform identity reset start include exclude states discount values - + nan inf 1e999 -1 2 0.5 1.0
-999999999999 1000000000 3000000 10000 x \x00 é # 0x10 1_0 1e .. T: O:* R:*:* ::""".split()
-STATEMENT_WORDS = ["R: * : *", "O: * uniform", "T: * identity", "actions: 3", "states: 5", "start include: 0", ""]
+WORDS = "* : T O R uniform identity reset start include exclude states discount values - + nan inf 1e999"
+WORDS += " -1 2 0.5 1.0 999999999999 1000000000 3000000 10000 x \x00 é # 0x10 1_0 1e .. T: O:* R:*:* ::"
+STATEMENT_WORDS = [
+    "R: * : *",
+    "O: * uniform",
+    "T: * identity",
+    "actions: 3",
+    "states: 5",
+    "start include: 0",
+    "",
+]
 
 
 def mutated(text, rng):
@@ -152,7 +174,7 @@ def mutated(text, rng):
         tokens = text.split(" ")
         at, other = (int(rng.integers(len(tokens))) for _ in range(2))
         low = int(rng.integers(len(text) + 1))
-        word = rng.choice([*WORDS, *STATEMENT_WORDS])
+        word = rng.choice([*WORDS.split(" "), *STATEMENT_WORDS])
         change = int(rng.integers(7))
         if change == 0:
             del tokens[at]
@@ -174,12 +196,10 @@ def mutated(text, rng):
 
 def right_file(seed):
     """A file that reads well: our own writing of a random model, or a random one that need not sum to 1."""
-    from random_models import random_model
-
     if seed % 3 == 0:
         return Author(seed).file()
     file = io.StringIO()
-    write_to(file, random_model(seed))
+    write_to(file, random_pomdp(seed))
     return file.getvalue()
 
 
@@ -187,7 +207,7 @@ def right_file(seed):
 def test_no_input_does_more_than_fail(monkeypatch):
     monkeypatch.setattr("jatpo.memory.free_bytes", lambda: 200_000_000)
     read = 0
-    for seed in range(400):
+    for seed in range(600):
         text = mutated(right_file(seed), np.random.default_rng(seed))
         try:
             model = read_text(text, 50 if seed % 4 == 0 else reader.WINDOW)
@@ -197,4 +217,4 @@ def test_no_input_does_more_than_fail(monkeypatch):
         else:
             np.testing.assert_allclose(model.to_dense().transition.sum(axis=2), 1, atol=1e-5)
             read += 1
-    assert 20 < read < 380  # mutations do hit, and do not hit everything
+    assert 10 < read < 500  # mutations do hit, and do not hit everything

@@ -99,7 +99,7 @@ def test_no_file_names_a_registry_or_a_place_on_somebodys_machine():
     assert found == []
 
 
-LAYERS = ["jatpo", "jatpo.domains", "jatpo.solve", "jatpo.files", "jatpo.evaluate", "jatpo.cli"]
+LAYERS = ["jatpo", "jatpo.domains", "jatpo.solve", "jatpo.files", "jatpo.evaluate", "jatpo.envs", "jatpo.cli"]
 ENTRIES = {"jatpo/__init__.py", "jatpo/__main__.py"}  # these hand out what lies above them
 
 

@@ -34,6 +34,8 @@ def read(file: BinaryIO, path: str) -> tuple[np.ndarray, np.ndarray]:
     reader = _Reader(path)
     try:
         reader.parser.ParseFile(file)
+    except (LookupError, ValueError) as error:  # an encoding that Python or the parser does not know
+        raise JatpoError(f"{path}:1: found an unknown encoding, expected ISO-8859-1 or UTF-8") from error
     except expat.ExpatError as error:
         reason = expat.ErrorString(error.code)
         raise JatpoError(

@@ -18,9 +18,10 @@ def take(spec: Spec, window: Window, head: np.ndarray, stop: np.ndarray, time: n
     taken = np.zeros(len(head), bool)
     axes = len(spec.axes)
     single = _with_header(window, head, stop, axes, 1)
-    taken[single] = _take_single(spec, window, head[single], time[single])
-    if axes - 1 >= spec.fewest:
-        row = _with_header(window, head, stop, axes - 1, spec.axes[-1].size)
+    if len(single):
+        taken[single] = _take_single(spec, window, head[single], time[single])
+    row = _with_header(window, head, stop, axes - 1, spec.axes[-1].size)
+    if len(row):
         taken[row] = _take_rows(spec, window, head[row], time[row])
     return taken
 

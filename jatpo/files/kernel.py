@@ -47,8 +47,6 @@ def nonzeros(writes: Writes, what: str, names: Sequence[str] | None) -> Coordina
     for pattern, table in tables:
         found = _spread(pattern, table, None if rows is None else rows[0], writes.sizes, what)
         kept.append(_latest(found, pattern, None if rows is None else rows[0], tables))
-    if not kept:
-        return tuple(np.empty(0, kind) for kind in (np.int64, np.int64, np.int64, np.float64))
     entries = kept[0] if len(kept) == 1 else Entries(*map(np.concatenate, zip(*kept, strict=True)))
     return _sorted(entries, writes.sizes)
 
@@ -90,9 +88,9 @@ def _whole_rows(time: np.ndarray, value: np.ndarray, sizes: tuple[int, ...], wha
     a, row = np.nonzero(value)
     _require(len(a) * sizes[2], what)
     column = np.tile(np.arange(sizes[2], dtype=np.int32), len(a))
-    entries = (np.repeat(part, sizes[2]) for part in (a, row, value[a, row], time[a, row]))
-    first, second, values, times = entries
-    return Entries(first, second, column, values, times)
+    parts = (np.repeat(part, sizes[2]) for part in (a, row, value[a, row], time[a, row]))
+    a, row, value, time = parts
+    return Entries(a, row, column, value, time)
 
 
 def _spread(pattern: Pattern, table: Table, row_time: np.ndarray | None, sizes: tuple, what: str) -> Entries:
@@ -102,7 +100,7 @@ def _spread(pattern: Pattern, table: Table, row_time: np.ndarray | None, sizes: 
         nonzero = np.flatnonzero(value)
         columns, value, time = [part[nonzero] for part in columns], value[nonzero], time[nonzero]
     if all(pattern):
-        return Entries(*columns, value, time)
+        return Entries(columns[0], columns[1], columns[2], value, time)
     if row_time is None:
         row_time = np.broadcast_to(np.int64(NEVER), sizes[:2])
     if pattern[0] or pattern[1]:

@@ -114,12 +114,12 @@ def combine(
 
 def _fitted(member: Member, first: Member, match: str | None) -> Member:
     """`member` with the actions and observations of the first; refuses one that differs in them."""
-    orders = [_order(kind, member, first, match) for kind in ("actions", "observations")]
-    if all(np.array_equal(order, np.arange(len(order))) for order in orders):
+    actions, observations = (_order(kind, member, first, match) for kind in ("actions", "observations"))
+    if all(np.array_equal(order, np.arange(len(order))) for order in (actions, observations)):
         return member
-    model, policy = _reordered(member.model, *orders, first.model), member.policy
+    model, policy = _reordered(member.model, actions, observations, first.model), member.policy
     if policy is not None:
-        policy = policy._replace(actions=orders[0].astype(np.int32)[np.asarray(policy.actions)])
+        policy = policy._replace(actions=policy.actions.at[:].set(actions[np.asarray(policy.actions)]))
     return Member(model, member.label, member.origin, policy)
 
 

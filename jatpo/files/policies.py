@@ -34,9 +34,10 @@ def read_policy(path: str | os.PathLike[str], model: POMDP | None = None) -> Pol
     from jatpo.solve.policy import Policy
 
     name = os.fspath(path)
+    form = file_format(name)
     try:
         with open(name, "rb") as file:
-            if file_format(name) == "alpha":
+            if form == "alpha":
                 vectors, actions = _read_alpha(file.read(), name, model)
             else:
                 vectors, actions = appl.read(file, name)

@@ -49,17 +49,17 @@ class Preamble:
         return item in self.symbols or known.get(item) is not None
 
     def _discount(self, window: Window, first: int, stop: int) -> float:
-        _only(window, first, stop, "one number")
         value = number(window.token(first))
         if not 0 <= value <= 1:
             raise window.fail(first, "a discount from 0 to 1")
+        _only(window, first, stop)
         return value
 
     def _sign(self, window: Window, first: int, stop: int) -> float:
-        _only(window, first, stop, "one word")
         word = window.token(first)
         if word not in ("reward", "cost"):
             raise window.fail(first, "'reward' or 'cost'")
+        _only(window, first, stop)
         return 1.0 if word == "reward" else -1.0
 
     def _symbols(self, item: str, window: Window, first: int, stop: int) -> Symbols:
@@ -148,9 +148,9 @@ class Preamble:
         return shown(nearest(shown(word), symbols.names), 200)
 
 
-def _only(window: Window, first: int, stop: int, expected: str) -> None:
+def _only(window: Window, first: int, stop: int) -> None:
     if stop > first + 1:
-        raise window.fail(first + 1, f"{expected} and then the next line of the preamble")
+        raise window.fail(first + 1, f"the next statement after '{window.token(first)}'")
 
 
 def _article(kind: str) -> str:

@@ -61,10 +61,9 @@ def _overlay(tables: list, columns: tuple, time: np.ndarray, value: np.ndarray) 
 
 def _named(observation: Coordinates, seen: list, sizes: tuple[int, ...]) -> tuple[np.ndarray, ...]:
     """The entries of O whose observation some write names: the key of (a, y), z and q, sorted by key."""
-    mentioned = np.zeros(sizes[3], bool)
-    for _, table in seen:
-        mentioned[table.columns[-1]] = True
-    a, y, z, q = (part[mentioned[observation[2]]] for part in observation)
+    mentioned = np.unique(np.concatenate([table.columns[-1] for _, table in seen] or [np.empty(0, np.int32)]))
+    kept = np.isin(observation[2], mentioned)
+    a, y, z, q = (part[kept] for part in observation)
     return a.astype(np.int64) * sizes[1] + y, z, q
 
 

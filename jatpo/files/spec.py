@@ -18,7 +18,7 @@ from jatpo.files.tokens import Symbols, Window, number, run_of_floats
 from jatpo.files.writes import Writes
 from jatpo.validate import DUST
 
-PAIR_BYTES = 100  # what one pair of a state and an action takes at the peak of reading
+PAIR_BYTES = 100  # what a pair of a state and an action, or an observation, takes at the peak of reading
 
 Header = tuple["int | None", ...]
 
@@ -166,8 +166,9 @@ def make_specs(symbols: dict[str, Symbols], where: str, path: str) -> dict[str, 
         if item not in symbols:
             raise JatpoError(f"{where}, expected '{item}:' before it")
     actions, states, observations = symbols["actions"], symbols["states"], symbols.get("observations")
-    what = f"{path}: a model of {states.size} states and {actions.size} actions"
-    memory.require(actions.size * states.size * PAIR_BYTES, what, "use fewer states or actions")
+    seen = observations.size if observations is not None else states.size
+    what = f"{path}: a model of {states.size} states, {actions.size} actions and {seen} observations"
+    memory.require((actions.size * states.size + seen) * PAIR_BYTES, what, "use fewer of them")
     moves = (actions, states, states)
     specs = {"T": Spec("T", moves, 1, _writes(moves))}
     if observations is None:  # an MDP: statements of R end with the next state, which is what is seen

@@ -102,5 +102,8 @@ def _blocked_facts(model: POMDP, sparse: Sparse) -> dict[str, Any]:
     sizes = (model.num_actions, model.num_states, model.num_observations)
     if blocked_peak(sparse.transition, sparse.observation, sizes) > memory.SHARE * memory.free_bytes():
         return {}
+    from jatpo.storage import BlockedObservation
+
     blocked = model.with_storage("blocked")
-    return {"observation_classes": int(blocked.observation.symbol.shape[0]), "blocked_bytes": blocked.nbytes}
+    assert isinstance(blocked.observation, BlockedObservation)
+    return {"observation_classes": blocked.observation.symbol.shape[0], "blocked_bytes": blocked.nbytes}

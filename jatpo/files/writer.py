@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 BY_NAME = 100_000  # entries up to which lines call states by name and not by number
 PER_LINE = 12
+CHUNK = 1 << 17  # entries whose texts are made together
 
 
 def write_pomdp(model: POMDP, path: str | os.PathLike[str]) -> None:
@@ -35,26 +36,29 @@ def write_pomdp(model: POMDP, path: str | os.PathLike[str]) -> None:
 def write_to(file: TextIO, model: POMDP) -> None:
     """Write `model` to an open file."""
     sparse = model.to_sparse()
-    entries = len(sparse.transition[0]) + len(sparse.observation[0])
+    by_name = len(sparse.transition[0]) + len(sparse.observation[0]) <= BY_NAME
     file.write(f"# written by jatpo {__version__}\n")
-    labels = {}
-    for kind in ("state", "action", "observation"):
-        given = getattr(model.names, f"{kind}s")
-        size = getattr(model, f"num_{kind}s")
-        legal = naming.legal_names(kind, given) if given is not None else None
-        file.writelines(naming.comments(kind, legal, given) if given is not None else ())
-        labels[kind] = legal if legal is not None and entries <= BY_NAME else list(map(str, range(size)))
-        _wrapped(file, f"{kind}s:", legal if legal is not None else [str(size)])
+    states = _items(file, "state", model.names.states, model.num_states, by_name)
+    actions = _items(file, "action", model.names.actions, model.num_actions, by_name)
+    observations = _items(file, "observation", model.names.observations, model.num_observations, by_name)
     file.write(f"discount: {shortest(np.asarray(model.discount).reshape(1))[0]}\nvalues: reward\n")
-    initial = np.asarray(model.initial)
-    _wrapped(file, *_start(initial, labels["state"]))
+    _wrapped(file, *_start(np.asarray(model.initial), states))
     sizes = (model.num_actions, model.num_states)
-    actions, states = labels["action"], labels["state"]
     file.writelines(_kernel("T", sparse.transition, sizes, model.dtype, (actions, states, states)))
-    file.writelines(
-        _kernel("O", sparse.observation, sizes, model.dtype, (actions, states, labels["observation"]))
-    )
+    file.writelines(_kernel("O", sparse.observation, sizes, model.dtype, (actions, states, observations)))
     file.writelines(_reward(np.asarray(model.reward), actions, states))
+
+
+def _items(file: TextIO, kind: str, names: Sequence[str] | None, size: int, by_name: bool) -> Sequence[str]:
+    """Write what there is of one kind; what lines are to call each."""
+    numbers = list(map(str, range(size)))
+    if names is None:
+        file.write(f"{kind}s: {size}\n")
+        return numbers
+    legal = naming.legal_names(kind, names)
+    file.writelines(naming.comments(kind, legal, names))
+    _wrapped(file, f"{kind}s:", legal)
+    return legal if by_name else numbers
 
 
 def _wrapped(file: TextIO, head: str, words: Sequence[str]) -> None:
@@ -64,14 +68,14 @@ def _wrapped(file: TextIO, head: str, words: Sequence[str]) -> None:
         head = " " * len(head)
 
 
-def _start(initial: np.ndarray, states: list[str]) -> tuple[str, Sequence[str]]:
+def _start(initial: np.ndarray, states: Sequence[str]) -> tuple[str, Sequence[str]]:
     """The start distribution in the shortest form that reads back to the same numbers."""
     chosen = initial > 0
     even = chosen / chosen.sum()
     if np.array_equal((even / even.sum()).astype(initial.dtype), initial):
         if chosen.all():
             return "start:", ["uniform"]
-        return "start include:", [states[x] for x in np.flatnonzero(chosen)]
+        return "start include:", [states[x] for x in np.flatnonzero(chosen).tolist()]
     texts = np.full(len(initial), "0", dtype="U32")
     one_row = np.zeros(int(chosen.sum()), np.int64)
     texts[chosen] = probability_texts(initial[chosen], one_row, 1)
@@ -91,11 +95,22 @@ def _kernel(
     pieces = [tuple(part[low:high] for part in (row, column, p)) for low, high in pairwise(bounds)]
     same = all(_equal(piece, pieces[0]) for piece in pieces[1:])
     names = ["*"] if same else labels[0]
-    for name, (rows, columns, values) in zip(names, pieces, strict=same is False):
-        texts = probability_texts(values.astype(dtype), rows, sizes[1]).tolist()
+    for name, piece in zip(names, pieces, strict=not same):
         yield "\n"
-        for x, y, text in zip(rows.tolist(), columns.tolist(), texts, strict=True):
-            yield f"{keyword}: {name} : {labels[1][x]} : {labels[2][y]} {text}\n"
+        for rows, columns, values in _some_rows(*piece):
+            texts = probability_texts(values.astype(dtype), rows - rows[0], sizes[1]).tolist()
+            for x, y, text in zip(rows.tolist(), columns.tolist(), texts, strict=True):
+                yield f"{keyword}: {name} : {labels[1][x]} : {labels[2][y]} {text}\n"
+
+
+def _some_rows(rows: np.ndarray, *others: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
+    """Sorted entries in pieces of whole rows."""
+    first = 0
+    while first < len(rows):
+        last = min(first + CHUNK, len(rows)) - 1
+        stop = int(np.searchsorted(rows, rows[last], side="right"))
+        yield tuple(part[first:stop] for part in (rows, *others))
+        first = stop
 
 
 def _equal(piece: tuple, other: tuple) -> bool:

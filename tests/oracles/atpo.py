@@ -20,9 +20,7 @@ def joint_step(models, table, action: int, observation: int) -> list[list[float]
     for model, weights in zip(models, table, strict=True):
         states = range(len(weights))
         moves, signs = model[0][action], model[1][action]
-        after.append(
-            [sum(weights[x] * moves[x][y] for x in states) * signs[y][observation] for y in states]
-        )
+        after.append([sum(weights[x] * moves[x][y] for x in states) * signs[y][observation] for y in states])
     return after
 
 
@@ -71,7 +69,7 @@ def enumerated(models, prior, actions, observations):
 
 
 def floored_step(models, posterior, beliefs, action: int, observation: int, floor: float):
-    """The published program's step: `floor` added to every belief entry and to the posterior, then normalised."""
+    """The published program's step: `floor` is added to beliefs and posterior before they are normalised."""
     updated, weights = [], []
     for model, belief, p in zip(models, beliefs, posterior, strict=True):
         joint = joint_step([model], [list(belief)], action, observation)[0]
@@ -81,7 +79,9 @@ def floored_step(models, posterior, beliefs, action: int, observation: int, floo
     return np.array(weights) / sum(weights), updated
 
 
-def greedy_actions(scores: Sequence[float], actions: Sequence[int], num_actions: int, tie: float) -> np.ndarray:
+def greedy_actions(
+    scores: Sequence[float], actions: Sequence[int], num_actions: int, tie: float
+) -> np.ndarray:
     """Uniform over the actions whose score is within `tie` of the best [A]."""
     best = max(scores)
     chosen = {int(a) for score, a in zip(scores, actions, strict=True) if score >= best - tie}
@@ -93,7 +93,9 @@ def mixture(policies, posterior, beliefs, num_actions: int, tie: float) -> np.nd
     chances = np.zeros(num_actions)
     for (vectors, actions), p, belief in zip(policies, posterior, beliefs, strict=True):
         if p > 0:
-            scores = [sum(float(v) * float(b) for v, b in zip(vector, belief, strict=True)) for vector in vectors]
+            scores = [
+                sum(float(v) * float(b) for v, b in zip(vector, belief, strict=True)) for vector in vectors
+            ]
             chances += p * greedy_actions(scores, actions, num_actions, tie)
     return chances
 
@@ -134,5 +136,7 @@ def look_ahead(model, vectors, belief) -> np.ndarray:
                 sum(belief[x] * transition[a][x][y] for x in range(num_states)) * observation[a][y][z]
                 for y in range(num_states)
             ]
-            values[a] += discount * max(sum(s * v for s, v in zip(seen, vector, strict=True)) for vector in vectors)
+            values[a] += discount * max(
+                sum(s * v for s, v in zip(seen, vector, strict=True)) for vector in vectors
+            )
     return values

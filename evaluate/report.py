@@ -1,0 +1,126 @@
+"""The comparison as a Markdown page (docs/results.md): every cell, how it fits, and what does not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jatpo.evaluate.store import write_whole
+from jatpo.version import __version__
+
+LABELS = {
+    "value_iteration": "value iteration",
+    "random_picker": "random picker",
+    "atpo": "ATPO",
+    "bopa": "BOPA",
+    "perseus": "Perseus",
+}
+Row = Mapping[str, Any]
+
+
+def write_page(path: str | os.PathLike[str], rows: Sequence[Row], settings: Mapping[str, Any]) -> None:
+    """Write the page whole or not at all."""
+    write_whole(Path(path), page(rows, settings).encode())
+
+
+def page(rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+    """The whole page."""
+    domains = list(dict.fromkeys(row["domain"] for row in rows))
+    parts = [_head(rows, settings), _overview(rows, domains), _misfits(rows)]
+    parts += [_domain(name, [row for row in rows if row["domain"] == name]) for name in domains]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def label(agent: str) -> str:
+    """An agent's name for people."""
+    return LABELS.get(agent, agent)
+
+
+def _head(rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+    compared = [row for row in rows if row["compatible"] is not None]
+    fitting = sum(bool(row["compatible"]) for row in compared)
+    names = " ".join(settings["domains"])
+    options = f"--trials {settings['trials']} --seed {settings['seed']} --rules {settings['rules']}"
+    options += f" --preset {settings['preset']} --markdown docs/results.md"
+    return "\n".join(
+        [
+            "# Results",
+            "",
+            f"Made by `jatpo evaluate {names} {options}` (jatpo {__version__}; {settings['solver']}).",
+            "",
+            f"{settings['trials']} trials for each agent and domain, the same worlds for all agents. A cell is "
+            "compatible with the paper when the means differ by at most three standard errors, ours and theirs "
+            f"(32 trials) together: **{fitting} of {len(compared)}** cells are.",
+        ]
+    )
+
+
+def _overview(rows: Sequence[Row], domains: Sequence[str]) -> str:
+    agents = list(dict.fromkeys(row["agent"] for row in rows))
+    cells = {(row["domain"], row["agent"]): row for row in rows}
+    lines = ["## Mean returns, ours (published)", "", _table_head(["domain", *map(label, agents)])]
+    for name in domains:
+        lines.append(_table_line([name, *(_cell(cells.get((name, agent))) for agent in agents)]))
+    return "\n".join(lines)
+
+
+def _cell(row: Row | None) -> str:
+    if row is None:
+        return ""
+    theirs = "" if row["published_mean"] is None else f" ({row['published_mean']:.1f})"
+    if row["mean"] is None:
+        return f"N.A.{theirs}"
+    text = f"{row['mean']:.1f}{theirs}"
+    return f"**{text}**" if row["compatible"] is False else text
+
+
+def _misfits(rows: Sequence[Row]) -> str:
+    found = [row for row in rows if row["compatible"] is False]
+    if not found:
+        return ""
+    lines = ["## Cells that do not fit", ""]
+    lines.append(_table_head(["domain", "agent", "ours", "published", "difference in standard errors"]))
+    for row in found:
+        theirs = f"{row['published_mean']:.2f} ± {row['published_std']:.2f}"
+        ours = f"{row['mean']:.2f} ± {row['std']:.2f}"
+        lines.append(
+            _table_line([row["domain"], label(row["agent"]), ours, theirs, f"{row['deviation']:+.1f}"])
+        )
+    return "\n".join(lines)
+
+
+def _domain(name: str, rows: Sequence[Row]) -> str:
+    head = ["agent", "mean", "std", "95 % interval", "published", "compatible", "relative %", "ATPO minus it"]
+    lines = [f"## {name}", ""]
+    mix = next((row["mix"] for row in rows if row.get("mix", "uniform") != "uniform"), None)
+    if mix:
+        lines += [f"True models weighted {mix}, as in the published trials.", ""]
+    lines.append(_table_head(head))
+    lines += [_table_line(_agent_cells(row)) for row in rows]
+    return "\n".join(lines)
+
+
+def _agent_cells(row: Row) -> list[str]:
+    theirs = (
+        "" if row["published_mean"] is None else f"{row['published_mean']:.2f} ± {row['published_std']:.2f}"
+    )
+    if row["mean"] is None:
+        return [label(row["agent"]), f"N.A.: {row['reason']}", "", "", theirs, "", "", ""]
+    fits = {True: "yes", False: "no", None: ""}[row["compatible"]]
+    relative = "" if row.get("relative") is None else f"{row['relative']:.1f}"
+    paired = ""
+    if row.get("atpo_minus") is not None:
+        paired = f"{row['atpo_minus']:+.2f} ({row['atpo_minus_low']:+.2f} .. {row['atpo_minus_high']:+.2f})"
+    interval = f"{row['low']:.2f} .. {row['high']:.2f}"
+    numbers = [f"{row['mean']:.2f}", f"{row['std']:.2f}", interval]
+    return [label(row["agent"]), *numbers, theirs, fits, relative, paired]
+
+
+def _table_head(columns: Sequence[str]) -> str:
+    return f"{_table_line(columns)}\n{_table_line(['---'] * len(columns))}"
+
+
+def _table_line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

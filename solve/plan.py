@@ -1,0 +1,182 @@
+"""How to score alpha vectors for all observations with little work; made on the host, once for a model.
+
+For a prediction w(y) and vectors v, a backup needs max_v sum_y O(z | y) w(y) v(y) for every z. Done plainly this costs
+Z X multiply-adds for each vector. A plan cuts it down to sums over blocks of states, one batched matrix product, which
+are then combined into observations. There are two ways to cut, and the cheaper one is taken:
+
+* by class: states with equal rows of O are summed first, then spread over observations by their common row. Good where
+  a state can look like many things but there are few kinds of state (mazes).
+* direct: each observation sums over the states that can give it. Good where O is sparse (pursuit).
+
+An observation that one state alone can give needs no sum: the best vector is the best one in that state. If that holds
+for all observations, the observation betrays the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jatpo import blocks
+from jatpo.model import POMDP
+
+WIDTHS = (4, 8, 16, 32, 64)  # states in a block
+TRAFFIC = 40  # the cost of one number written and read again, in multiply-adds
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class BlockPlan:
+    """Blocks of states and how observations are made of them. D is A, or 1 where O does not depend on the action.
+
+    Observations are reordered: first the M that several blocks can give, then the F that one block gives, then the L
+    that one state alone gives.
+    """
+
+    order: Array  # [D, G, n] int32, the states of each block; X stands for padding
+    entry: Array  # [D, G, n], a weight for each of them
+    spread: Array  # [D, G, M], how much of a block's sum goes to each of the first M observations
+    block: Array  # [D, F] int32, the block of each of the next F
+    share: Array  # [D, F], how much of its sum
+    state: Array  # [D, L] int32, the state of each of the last L
+    table: Array  # [D, Z, X], O(z | y, a) in the new order
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class RevealingPlan:
+    """Every observation betrays the state: there is nothing to plan."""
+
+
+Plan = BlockPlan | RevealingPlan
+
+
+class Cut(NamedTuple):
+    """Blocks of one action: states [G, n] padded with X, weights [G, n], and their part in each observation [G, Z]."""
+
+    states: np.ndarray
+    entry: np.ndarray
+    part: np.ndarray
+
+
+def make_plan(model: POMDP) -> Plan:
+    """The plan of one model."""
+    return make_plans([model])[0]
+
+
+def make_plans(models: Sequence[POMDP]) -> list[Plan]:
+    """The plans of `models`, of one shape."""
+    if all(_reveals(model) for model in models):
+        return [RevealingPlan() for _ in models]
+    tables = [_table(model) for model in models]
+    groups = max(len(table) for table in tables)
+    tables = [np.broadcast_to(table, (groups, *table.shape[1:])) for table in tables]
+    alike = all(np.array_equal(table, tables[0]) for table in tables)
+    different = tables[:1] if alike else tables
+    lone = np.all([(table > 0).sum(axis=1) <= 1 for table in different], axis=(0, 1))  # [Z]
+    cuts = _cheapest(different, lone)
+    plans = _lay_out(different, cuts, lone, models[0].dtype)
+    return plans * len(models) if alike else plans
+
+
+def _reveals(model: POMDP) -> bool:
+    """Whether every observation is possible in one state only."""
+    a, _, z, _ = model.to_sparse().observation
+    return len(np.unique(a * model.num_observations + z)) == len(z)
+
+
+def _table(model: POMDP) -> np.ndarray:
+    """O[d, y, z] on the host, with one d if the actions agree."""
+    rows = blocks.observation_blocks(
+        model.to_sparse().observation, model.num_actions, model.num_states, np.dtype(model.dtype)
+    )
+    dense = np.zeros((len(rows["symbol"]), model.num_observations))
+    np.add.at(dense, (np.arange(len(dense))[:, None], rows["symbol"]), rows["probability"])
+    return dense[rows["kind"]]
+
+
+def _cheapest(tables: Sequence[np.ndarray], lone: np.ndarray) -> list[list[Cut]]:
+    """The cuts of each table's groups, all made in the way and width that cost least."""
+    sparse = all((table[:, :, ~lone] > 0).sum(axis=(1, 2)).max() <= 8 * table.shape[1] for table in tables)
+    ways = (_by_class, _direct) if sparse else (_by_class,)
+    options = [
+        [[way(rows, lone, width) for rows in table] for table in tables] for way in ways for width in WIDTHS
+    ]
+    return min(options, key=lambda option: max(_cost(cut) for cuts in option for cut in cuts))
+
+
+def _cost(cut: Cut) -> float:
+    """Work for one vector and belief: multiply-adds, with memory traffic counted in."""
+    many = int(((cut.part > 0).sum(axis=0) > 1).sum())
+    return len(cut.states) * (cut.states.shape[1] + many + TRAFFIC) + many * TRAFFIC
+
+
+def _by_class(rows: np.ndarray, lone: np.ndarray, width: int) -> Cut:
+    """States with equal rows of O [X, Z] together."""
+    _, kind = np.unique(rows, axis=0, return_inverse=True)
+    useful = np.flatnonzero((rows[:, ~lone] > 0).any(axis=1))
+    states, _ = _blocks(kind.ravel()[useful], useful, width, len(rows))
+    part = rows[states[:, 0]] * ~lone
+    return Cut(states, (states < len(rows)).astype(float), part)
+
+
+def _direct(rows: np.ndarray, lone: np.ndarray, width: int) -> Cut:
+    """For each observation, the states that can give it."""
+    z, y = np.nonzero((rows * ~lone).T)
+    states, owner = _blocks(z, y, width, len(rows))
+    padded = np.concatenate([rows, np.zeros((1, rows.shape[1]))])
+    part = (np.arange(rows.shape[1]) == owner[:, None]).astype(float)
+    return Cut(states, padded[states, owner[:, None]], part)
+
+
+def _blocks(owner: np.ndarray, states: np.ndarray, width: int, pad: int) -> tuple[np.ndarray, np.ndarray]:
+    """`states` [n] of each owner in blocks [G, width], padded with `pad`, and the owner of each block [G]."""
+    order = np.argsort(owner, kind="stable")
+    ranked = owner[order]
+    place = np.arange(len(ranked)) - np.searchsorted(ranked, ranked)
+    starts = place % width == 0
+    table = np.full((int(starts.sum()), width), pad, np.int32)
+    table[np.cumsum(starts) - 1, place % width] = states[order]
+    return table, ranked[starts]
+
+
+def _lay_out(
+    tables: Sequence[np.ndarray], cuts: Sequence[Sequence[Cut]], lone: np.ndarray, dtype: np.dtype
+) -> list[BlockPlan]:
+    """The arrays of each plan, padded to one number of blocks."""
+    num_blocks = max(len(cut.states) for group in cuts for cut in group)
+    padded = [[_padded(cut, num_blocks, tables[0].shape[1]) for cut in group] for group in cuts]
+    givers = np.max([(cut.part > 0).sum(axis=0) for group in padded for cut in group], axis=0)  # [Z]
+    many = np.flatnonzero(~lone & (givers > 1))
+    few = np.flatnonzero(~lone & (givers <= 1))
+    single = np.flatnonzero(lone)
+    plans = []
+    for table, group in zip(tables, padded, strict=True):
+        states, entry, part = (np.stack(parts) for parts in zip(*group, strict=True))
+        block = part[:, :, few].argmax(axis=1)
+        arrays = (
+            states,
+            entry,
+            part[:, :, many],
+            block,
+            np.take_along_axis(part[:, :, few], block[:, None], axis=1)[:, 0],
+            table[:, :, single].argmax(axis=1),
+            np.swapaxes(table, 1, 2)[:, np.concatenate([many, few, single])],
+        )
+        kinds = (np.int32, dtype, dtype, np.int32, dtype, np.int32, dtype)
+        plans.append(BlockPlan(*(jnp.asarray(array, kind) for array, kind in zip(arrays, kinds, strict=True))))
+    return plans
+
+
+def _padded(cut: Cut, num_blocks: int, num_states: int) -> Cut:
+    """`cut` with blocks of padding added."""
+    short = ((0, num_blocks - len(cut.states)), (0, 0))
+    return Cut(
+        np.pad(cut.states, short, constant_values=num_states), np.pad(cut.entry, short), np.pad(cut.part, short)
+    )
