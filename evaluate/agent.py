@@ -4,9 +4,9 @@
     probabilities = policy(keys, knowledge, memory)            [A, N]
     memory        = observe(knowledge, memory, actions, seen)
 
-The functions work on N trials at once, the trial being the last axis of every array (a belief is [X, N]): gathers
-then move whole rows, which is what makes thousands of trials cheap. `lift` makes them from functions written for
-one trial. All are pure and run under jit, vmap and scan.
+The functions work on N trials at once, the trial being the last axis of every array (a belief is [X, N]):
+gathers then move whole rows, which is what makes thousands of trials cheap. `lift` makes them from
+functions written for one trial. All are pure and run under jit, vmap and scan.
 
 The runner hands over no more than is declared. `sees` says what `seen` [N] is: the state, the observation or
 None. `knows` says what `Knowledge` holds: the true model (a prior that is certain of it), the library (the
@@ -38,7 +38,7 @@ Memory = Any
 
 
 class Knowledge(NamedTuple):
-    """All an agent may use. Agents that know nothing find None in `library` and `prior`, and nothing solved."""
+    """All an agent may use; one that knows nothing finds None in `library` and `prior`, nothing solved."""
 
     actions: Array  # [A] int32, the numbers of the actions
     parameters: Any  # the agent's own, traced

@@ -1,8 +1,8 @@
 """How fast agents act: steps per second in rollouts, growth with trials and models, latency of one decision.
 
-Alpha vectors are stand-ins (random numbers, as many as asked for): the time depends on their number, not on what
-they say, and nothing has to be solved. The reference is one ATPO step of one trial in plain NumPy float64 on the
-same library, so that figures from different machines can be compared by their ratio to it.
+Alpha vectors are stand-ins (random numbers, as many as asked for): the time depends on their number, not on
+what they say, and nothing has to be solved. The reference is one ATPO step of one trial in plain NumPy
+float64 on the same library, so that figures from different machines can be compared by their ratio to it.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def latency_row(name: str, vectors: int, decisions: int = 200) -> dict[str, Any]
 
 
 def numpy_step_seconds(models: Sequence[POMDP], vectors: int, repeats: int = 5) -> float:
-    """Seconds of one ATPO step of one trial in plain NumPy float64: filter, evidence, scores of the vectors."""
+    """Seconds of one ATPO step of one trial in NumPy float64: filter, evidence, scores of the vectors."""
     random = np.random.default_rng(0)
     parts = []
     for model in models:

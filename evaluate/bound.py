@@ -1,7 +1,7 @@
 """The loss-bound experiment: ATPO's summed loss beside the bound of the paper's proposition, trial by trial.
 
-The comparator q is certain of the true model. A trial is replayed from its actions and observations through the
-agent's own filter; losses are those of `losses`.
+The comparator q is certain of the true model. A trial is replayed from its actions and observations through
+the agent's own filter; losses are those of `losses`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The paper's main table: every agent's return in a domain, next to the published one, with paired differences."""
+"""The paper's main table: every agent's return in a domain, the published one, paired differences."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def play(prepared: Prepared, agents: Sequence[Agent], trials: int, session: Sess
 
 
 def compare(results: Results) -> list[dict[str, Any]]:
-    """One row per agent. Means are over the published mix of true models where the paper did not draw them evenly."""
+    """One row per agent; means are over the published mix of true models where that was not uniform."""
     return [_row(results, name, trials) for name, trials in results.trials.items()]
 
 

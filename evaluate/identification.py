@@ -1,7 +1,7 @@
 """Identification: how fast an agent finds out which model is the true one.
 
-The probability of the true model and the normalised entropy of the posterior (0 certain, 1 uniform) after every
-step; the first step at which the true model leads (no other is as probable), and at which it has 0.9.
+The probability of the true model and the normalised entropy of the posterior (0 certain, 1 uniform) after
+every step; the first step at which the true model leads (no other is as probable), and at which it has 0.9.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def leads(run: Trials) -> np.ndarray:
 
 
 def summary(run: Trials) -> dict[str, Any]:
-    """Probabilities after some steps, and how long it took; a median is None where most trials never got there."""
+    """Probabilities after some steps, and how long it took; a median is None where most never got there."""
     probability = true_probability(run)
     last = probability.shape[1] - 1
     row: dict[str, Any] = {"trials": len(run.truth)}

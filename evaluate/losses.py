@@ -1,11 +1,11 @@
-"""The loss of acting by a mixture, and the bound of the paper's proposition (problem.md, "Loss and its bound").
+"""The loss of acting by a mixture, and the bound of the paper's proposition.
 
     loss(a | k) = v_k(b_k) - q_k(b_k, a) ≥ 0
     L_t(p)      = sum_k p(k) sum_a pi_k(a | b_k) loss(a | k*)
-    sum_t L_t(p_t) ≤ sum_t L_t(q) + (1/η) sum_t KL(q || p_t) + T η R_max² / (2 (1-γ)²)        for any q and η > 0
+    sum_t L_t(p_t) ≤ sum_t L_t(q) + (1/η) sum_t KL(q || p_t) + T η R_max² / (2 (1-γ)²)    for any q, η > 0
 
-q_k is one step of look-ahead on the alpha vectors and v_k its best action's value, so that no loss is negative.
-The paper sets η = sqrt(T/2) ("paper"), which does not give the constants it prints; η = sqrt(2/T)
+q_k is one step of look-ahead on the alpha vectors and v_k its best action's value, so that no loss is
+negative. The paper sets η = sqrt(T/2) ("paper"), which does not give the constants it prints; η = sqrt(2/T)
 ("consistent") gives its last term, with sqrt(T/2) before the divergence.
 """
 
@@ -38,7 +38,7 @@ def mixture_loss(weights: Array, policies: Array, loss: Array) -> Array:
 
 
 def divergence(weights: Array, posterior: Array) -> Array:
-    """KL(q || p) [] of weights q [K] from the posterior p [K]; inf where p rules out what q holds possible."""
+    """KL(q || p) [] of weights q [K] from the posterior p [K]; inf where p rules out what q does not."""
     held = weights > 0
     possible = posterior > 0
     ratio = jnp.log(jnp.where(held, weights, 1)) - jnp.log(jnp.where(possible, posterior, 1))
@@ -67,6 +67,6 @@ def bound(
 def printed_bound(
     comparator_loss: Array, divergence_sum: Array, steps: int, largest_reward: float, discount: float
 ) -> Array:
-    """The right side as the proposition prints it: c1 = sqrt(2/T), c2 = sqrt(T/2) R_max²/(1-γ)². No η gives both."""
+    """The right side as printed: c1 = sqrt(2/T), c2 = sqrt(T/2) R_max²/(1-γ)². No η gives both."""
     spread = largest_reward / (1 - discount)
     return comparator_loss + math.sqrt(2 / steps) * divergence_sum + math.sqrt(steps / 2) * spread**2

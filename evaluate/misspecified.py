@@ -4,9 +4,9 @@
     left out     the true model is missing from it
     noise x f    the world's noise is f times what the library assumes
 
-The signal is the log evidence of what was seen, summed over the steps so far: an agent can learn its usual size by
-simulating its own library. Told are the area under the ROC curve against `right` (0.5: no signal, 1: certain) and
-the share of trials below the threshold that raises a false alarm in 5 % of `right`.
+The signal is the log evidence of what was seen, summed over the steps so far: an agent can learn its usual
+size by simulating its own library. Told are the area under the ROC curve against `right` (0.5: no signal,
+1: certain) and the share of trials below the threshold that raises a false alarm in 5 % of `right`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jatpo.errors import JatpoError
 from jatpo.evaluate import statistics
 from jatpo.evaluate.agent import Agent
 from jatpo.evaluate.prepare import Prepared, Session
-from jatpo.evaluate.rollout import Trials
+from jatpo.evaluate.rollout import Trials, reported
 from jatpo.evaluate.task import Task
 from jatpo.evaluate.world import joined
 from jatpo.library import Library
@@ -30,6 +30,7 @@ from jatpo.library import Library
 RIGHT, LEFT_OUT = "right", "left out"
 FACTORS = (0.0, 0.5, 1.5, 2.0)
 FALSE_ALARMS = 0.05
+SIGNALS = ("log_evidence", "impossible", "entropy")
 SHOWN_STEPS = (5, 10, 20, "end")
 
 
@@ -68,7 +69,11 @@ def misspecified(
         session.open_part(part, prepared, scenario=scenario)
         for agent in agents:
             if agent.refuses(task.library) is None:
-                record = ("log_evidence", "impossible", "entropy") if agent.knows == "library" else ()
+                record = (
+                    [name for name in SIGNALS if name in reported(agent, task)]
+                    if agent.knows == "library"
+                    else []
+                )
                 runs[scenario, agent.name] = session.run(part, agent, task, prepared.horizon, trials, record)
     return [_row(prepared, scenario, agent, runs) for scenario, agent in runs]
 
@@ -86,7 +91,7 @@ def _row(
     row |= statistics.estimate(run.returns)._asdict()
     lost = statistics.difference(run.returns, right.returns)
     row |= {"minus_right": lost.mean, "minus_right_low": lost.low, "minus_right_high": lost.high}
-    if "log_evidence" not in run.records:
+    if any(name not in run.records for name in SIGNALS):
         return row
     evidence, usual = (np.cumsum(part.records["log_evidence"], axis=1) for part in (run, right))
     row["impossible_share"] = float((run.records["impossible"][:, -1] > 0).mean())

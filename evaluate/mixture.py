@@ -2,11 +2,11 @@
 
     p'(k) ∝ evidence_k p(k)             pi(a) = sum_k p(k) pi_k(a | b_k)          (problem.md, "One step")
 
-The three are one agent. ATPO starts from the library's prior and learns. Perseus (informed) starts certain of the
-true model, and the random picker holds p uniform: neither learns. `temper` is the power of the evidence in the
-posterior: 1 learns by Bayes' rule, 0 not at all. The posterior is kept in log space; a model that is ruled out
-has -inf and stays there. When all models are ruled out at once, the posterior stays as it was, and `impossible`
-counts it.
+The three are one agent. ATPO starts from the library's prior and learns. Perseus (informed) starts certain
+of the true model, and the random picker holds p uniform: neither learns. `temper` is the power of the
+evidence in the posterior: 1 learns by Bayes' rule, 0 not at all. The posterior is kept in log space; a
+model that is ruled out has -inf and stays there. When all models are ruled out at once, the posterior stays
+as it was, and `impossible` counts it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def observe(knowledge: Knowledge, memory: Mixture, actions: Array, seen: Array) 
 def weigh(log_posterior: Array, log_evidence: Array, members: Array, floor: Array, temper: Array) -> tuple:
     """The log posterior after evidence [K, N], and the log evidence of the mixture [N].
 
-    Bayes' rule with the evidence to the power `temper`; `floor` > 0 lets models come back that were ruled out.
+    Bayes' rule with the evidence to the power `temper`; `floor` > 0 lets models come back that were ruled
+    out.
     """
     learns = temper > 0
     weighed = log_posterior + jnp.where(learns, temper, 1) * log_evidence

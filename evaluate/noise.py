@@ -1,9 +1,9 @@
 """The random numbers of a chunk of trials, drawn before its first step.
 
-Trial i has the key `fold_in(key, i)`, split into the streams named below; step t of a stream has `fold_in(., t)`.
-So a trial's numbers depend on nothing but the seed, the trial and the step: trial 7 is the same alone and in a
-batch, and all agents meet the same true models, start states and noise of the world (common random numbers).
-Agents share the numbers that turn probabilities into actions, too.
+Trial i has the key `fold_in(key, i)`, split into the streams named below; step t of a stream has
+`fold_in(., t)`. So a trial's numbers depend on nothing but the seed, the trial and the step: trial 7 is the
+same alone and in a batch, and all agents meet the same true models, start states and noise of the world
+(common random numbers). Agents share the numbers that turn probabilities into actions, too.
 """
 
 from __future__ import annotations
@@ -17,10 +17,7 @@ import numpy as np
 from jax import Array
 
 STREAMS = ("draw", "start", "world", "agent")
-ROUND_STEPS, ROUND_MODELS = (
-    32,
-    64,
-)  # sizes are rounded up to these, so that domains share the compiled program
+ROUND_STEPS, ROUND_MODELS = 32, 64  # sizes are rounded up, so that domains share the compiled program
 
 
 class Noise(NamedTuple):

@@ -50,7 +50,7 @@ def _choose(key: Array, probabilities: Array) -> Array:
 
 
 class Player:
-    """An agent that acts in one world at a time. Actions and observations may be given by number or by name."""
+    """An agent that acts in one world at a time. Actions and observations are given by number or name."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class Player:
             raise JatpoError("no episode has begun: call reset() first")
 
     def _seen(self, seen: int | str | None, first: bool = False) -> Array | None:
-        """What the agent sees, as [1]; nothing where it declared so, and no observation before the first action."""
+        """What the agent sees [1]; None where it declared so, and before the first action."""
         sees = self.agent.sees
         if sees == "nothing" or (sees == "observation" and first):
             return None

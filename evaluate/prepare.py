@@ -1,4 +1,4 @@
-"""From names to a task that is ready to run: build a domain's models, solve what the agents need, run with a store."""
+"""From names to results: build a domain's models, solve what the agents need, run them with a store."""
 
 from __future__ import annotations
 

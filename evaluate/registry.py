@@ -6,9 +6,9 @@
         def policy(key, knowledge, memory): return jnp.eye(knowledge.actions.shape[0])[0]
         def observe(knowledge, memory, action, seen): return memory
 
-The class is a bag of functions for one trial (key [], prior [K], seen []; `policy` gives [A]); `columns=True` says
-that they are written for N trials at once, with the trial on the last axis. Files named in the environment
-variable JATPO_AGENTS (separated like PATH) are loaded before a name is looked up.
+The class is a bag of functions for one trial (key [], prior [K], seen []; `policy` gives [A]);
+`columns=True` says that they are written for N trials at once, with the trial on the last axis. Files named
+in the environment variable JATPO_AGENTS (separated like PATH) are loaded before a name is looked up.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def register(
     columns: bool = False,
     refuses: Callable | None = None,
 ) -> Callable[[type], Agent]:
-    """Decorator that turns a class of functions (init, policy, observe, perhaps report) into a registered agent."""
+    """Decorator that makes an agent of a class of functions: init, policy, observe, perhaps report."""
 
     def enter(functions: type) -> Agent:
         missing = [

@@ -50,9 +50,9 @@ def _head(rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
             "",
             f"Made by `jatpo evaluate {names} {options}` (jatpo {__version__}; {settings['solver']}).",
             "",
-            f"{settings['trials']} trials for each agent and domain, the same worlds for all agents. A cell is "
-            "compatible with the paper when the means differ by at most three standard errors, ours and theirs "
-            f"(32 trials) together: **{fitting} of {len(compared)}** cells are.",
+            f"{settings['trials']} trials for each agent and domain, the same worlds for all agents. A cell "
+            "is compatible with the paper when the means differ by at most three standard errors, ours and "
+            f"theirs (32 trials) together: **{fitting} of {len(compared)}** cells are.",
         ]
     )
 

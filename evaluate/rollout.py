@@ -1,11 +1,13 @@
 """Many trials at once: a scan over steps, chunks of trials, whole chunks on each device.
 
-A trial's random numbers depend only on the seed and its number (`noise`). Rounding may depend on the shape of a
-batch: so trial i is always computed in slot i mod N of chunk i div N, with N fixed by the library, and a part of a
-chunk is a whole chunk of which the rest is dropped. That makes a trial the same, bit for bit, in any company.
+A trial's random numbers depend only on the seed and its number (`noise`). Rounding may depend on the shape
+of a batch: so trial i is always computed in slot i mod N of chunk i div N, with N fixed by the library, and
+a part of a chunk is a whole chunk of which the rest is dropped. That makes a trial the same, bit for bit,
+in any company.
 
-Recorded, by name: "rewards", "actions", "observations" [N, T] and "probabilities" [N, T, A] of each step; "states"
-[N, T+1] and what the agent reports, such as "posterior" [N, T+1, K], before each action and at the end.
+Recorded, by name: "rewards", "actions", "observations" [N, T] and "probabilities" [N, T, A] of each step;
+"states" [N, T+1] and what the agent reports, such as "posterior" [N, T+1, K], before each action and at the
+end.
 """
 
 from __future__ import annotations
@@ -108,7 +110,7 @@ def _run_chunks(
     parameters: Any,
     informed: Array,
 ) -> Any:
-    """`run_chunk` on every device of `mesh`, each with its own noise: all arrays of `noise` have a leading axis."""
+    """`run_chunk` on every device of `mesh`, each with its own noise; all arrays have a leading axis."""
     chunk = partial(run_chunk, agent, horizon, record)
     each, same = PartitionSpec("chunks"), PartitionSpec()
 

@@ -1,8 +1,8 @@
 """Library scaling: how ATPO fares when the library grows from 2 to 32 models (the paper's figure).
 
-Each trial draws its true model and the rest of its library from the whole pool. Libraries are nested: with the
-same seed, the library of size n + 1 is that of size n and one more model, and the true model is the same for all
-sizes. So agents that use no library run once, and differences between sizes are paired.
+Each trial draws its true model and the rest of its library from the whole pool. Libraries are nested: with
+the same seed, the library of size n + 1 is that of size n and one more model, and the true model is the
+same for all sizes. So agents that use no library run once, and differences between sizes are paired.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What agents need solved before they can act, by name: "policies" (alpha vectors) and "q" (the MDPs' values).
+"""What agents need solved before they can act, by name: "policies" (alpha vectors), "q" (of the MDPs).
 
-The only place that calls the solver. `PROVIDERS` may be given more names by modules that add agents with other
-needs; a provider gets the models and the options and returns a pytree of arrays.
+The only place that calls the solver. `PROVIDERS` may be given more names by modules that add agents with
+other needs; a provider gets the models and the options and returns a pytree of arrays.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SolveOptions:
 
 @dataclass(frozen=True)
 class Request:
-    """A library to solve. `domain` names it for the paper's settings and for progress; `labels` name the models."""
+    """A library to solve. `domain` tells the paper's settings; `labels` name the models in progress."""
 
     domain: str | None
     models: Sequence[POMDP]

@@ -2,8 +2,8 @@
 
     p'(k) ∝ P_k(y | x, a) p(k)          pi(a) = sum_k p(k) greedy(q*_k(x, .))(a)
 
-Value iteration is BOPA that starts certain of the true model. BOPA needs one state space common to all models,
-since a state has to mean the same in each of them.
+Value iteration is BOPA that starts certain of the true model. BOPA needs one state space common to all
+models, since a state has to mean the same in each of them.
 """
 
 from __future__ import annotations

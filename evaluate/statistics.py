@@ -1,8 +1,8 @@
 """Means, intervals and comparisons of returns, on the host in float64.
 
-Trials may be weighted by their true model (strata): overcooked was published with another mix of models than the
-uniform one. The mean is then sum_k w_k mean_k, its error sqrt(sum_k w_k² s_k² / n_k), and the standard deviation
-that of the mixture.
+Trials may be weighted by their true model (strata): overcooked was published with another mix of models
+than the uniform one. The mean is then sum_k w_k mean_k, its error sqrt(sum_k w_k² s_k² / n_k), and the
+standard deviation that of the mixture.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Estimate(NamedTuple):
 def estimate(
     values: Sequence[float] | np.ndarray, strata: np.ndarray | None = None, weights=None
 ) -> Estimate:
-    """The mean of `values` [N]; with `weights` [K] and the stratum of each value, that of the weighted mixture.
+    """The mean of `values` [N]; with `weights` [K] and each value's stratum, that of the weighted mixture.
 
     A stratum with weight and no trial makes the estimate NaN: it cannot be known.
     """
@@ -57,13 +57,14 @@ def _variance(values: np.ndarray) -> float:
 
 
 def quantile(freedom: int) -> float:
-    """The 97.5 % quantile of Student's t, by the expansion around the normal's; within 0.3 % from 3 on."""
+    """The 97.5 % quantile of Student's t, by its expansion around the normal's; 0.5 % off at 3."""
     z = 1.959963984540054
     v = max(freedom, 1)
     terms = (
         (z**3 + z) / (4 * v),
         (5 * z**5 + 16 * z**3 + 3 * z) / (96 * v**2),
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * v**3),
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / (92160 * v**4),
     )
     return z + sum(terms)
 

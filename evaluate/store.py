@@ -4,9 +4,9 @@
     chunks/<part>/<agent>/000003.npz     trials 3·N, ..., 4·N - 1, N the size of a chunk
     *.csv, *.json                        tables
 
-Every file is written whole or not at all (a temporary file, then a rename), so a run that is interrupted or killed
-loses at most the chunk it was at, and the same command goes on. Results of other settings are never mixed in:
-opening a directory that holds some says what differs.
+Every file is written whole or not at all (a temporary file, then a rename), so a run that is interrupted or
+killed loses at most the chunk it was at, and the same command goes on. Results of other settings are never
+mixed in: opening a directory that holds some says what differs.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Store:
         """Read a chunk."""
         path = self._chunk(part, agent, chunk)
         try:
-            with np.load(path) as stored:
+            with np.load(io.BytesIO(path.read_bytes())) as stored:
                 arrays = {name: stored[name] for name in stored.files}
         except (ValueError, BadZipFile, EOFError) as error:
             raise JatpoError(f"{path} is damaged: remove it and run the same command again") from error

@@ -1,9 +1,9 @@
 """What a trial is drawn from: the true worlds, the agents' library, and who belongs to a trial's library.
 
-A trial draws its true model, then its library: the true model and others at random, `size` in all (the whole
-library by default), or with `leave_out` all but the true model. A model that is no part of a trial's library has
-prior 0 there, so trials with different libraries run side by side. World k and model k of the library belong
-together; they differ only when an experiment gives agents a wrong library.
+A trial draws its true model, then its library: the true model and others at random, `size` in all (the
+whole library by default), or with `leave_out` all but the true model. A model that is no part of a trial's
+library has prior 0 there, so trials with different libraries run side by side. World k and model k of the
+library belong together; they differ only when an experiment gives agents a wrong library.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def make_task(
     size: int | None = None,
     leave_out: bool = False,
 ) -> Task:
-    """A task on `models`; true models are drawn uniformly unless `weights` are given, the prior is the library's.
+    """A task on `models`; true models are drawn uniformly without `weights`, the prior is the library's.
 
     `worlds` are the true models where they differ from what the agents have in their library.
     """
@@ -92,7 +92,7 @@ def _aligned(library: Library, worlds: Sequence[POMDP]) -> POMDP:
 
 
 def draw(uniform: Array, task: Task) -> Draw:
-    """One trial's true model and library from 1 + K uniform numbers (or more); libraries of growing `size` are nested."""
+    """One trial's true model and library from 1 + K uniform numbers or more; nested for growing `size`."""
     truth = pick(uniform[0], task.weights)
     count = task.prior.shape[0]
     numbers = jnp.arange(count, dtype=jnp.int32)

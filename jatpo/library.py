@@ -6,6 +6,7 @@ must agree. Stacked models have a leading axis K on every array, for `jax.vmap(.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -48,8 +49,8 @@ class Library:
         stacked = jax.tree.map(_stack, *models)
         uniform = np.full(len(models), 1 / len(models))
         weights = validate.distribution("prior", uniform if prior is None else np.asarray(prior), len(models))
-        mask = np.arange(sizes.max()) < sizes[:, None]
-        return cls(stacked, *jax.device_put((mask, weights.astype(stacked.reward.dtype))), names)
+        mask = jax.device_put(np.arange(sizes.max()) < sizes[:, None])
+        return cls(stacked, mask, jax.device_put(weights.astype(stacked.reward.dtype)), names)
 
     @property
     def num_models(self) -> int:
@@ -103,20 +104,17 @@ def _same_interface(first: POMDP, other: POMDP, k: int) -> None:
 
 def _common_kinds(models: list[POMDP]) -> list[POMDP]:
     """All observation classes with one row per action if some model needs it."""
-    if len({model.observation.kind.shape[0] for model in models}) == 1:
+    found = [model.observation for model in models]
+    blocked = [observation for observation in found if isinstance(observation, BlockedObservation)]
+    if len({len(observation.kind) for observation in blocked}) == 1:
         return models
 
-    def widen(model: POMDP) -> POMDP:
-        observation = model.observation
-        assert isinstance(observation, BlockedObservation)
-        kind = jax.device_put(np.repeat(observation.kind, model.num_actions // len(observation.kind), axis=0))
-        return model.replace(
-            observation=BlockedObservation(
-                kind, observation.symbol, observation.probability, observation.num_observations
-            )
-        )
+    def widen(model: POMDP, observation: BlockedObservation) -> POMDP:
+        times = model.num_actions // len(observation.kind)
+        kind = jax.device_put(np.repeat(observation.kind, times, axis=0))
+        return model.replace(observation=dataclasses.replace(observation, kind=kind))
 
-    return [widen(model) for model in models]
+    return [widen(*pair) for pair in zip(models, blocked, strict=True)]
 
 
 def _stack(*leaves: Array) -> Array:

@@ -98,8 +98,8 @@ class POMDP:
         transition, observation = np.asarray(transition), np.asarray(observation)
         num_actions, num_states, num_observations = validate.dense_shapes(transition, observation)
         return cls.from_sparse(
-            (*np.nonzero(transition), transition[np.nonzero(transition)]),
-            (*np.nonzero(observation), observation[np.nonzero(observation)]),
+            _nonzeros(transition),
+            _nonzeros(observation),
             reward,
             initial,
             discount,
@@ -139,8 +139,8 @@ class POMDP:
         reward = np.asarray(reward)
         if reward.ndim != 2:
             raise JatpoError(f"reward has shape {reward.shape}, expected R[x, a]: one row per state")
-        num_states = num_states if num_states is not None else reward.shape[0]
-        num_actions = num_actions if num_actions is not None else reward.shape[-1]
+        num_states = num_states if num_states is not None else int(reward.shape[0])
+        num_actions = num_actions if num_actions is not None else int(reward.shape[1])
         if num_observations is None:
             largest = int(np.max(observation[2], initial=-1)) + 1
             num_observations = len(observations) if observations is not None else largest
@@ -164,9 +164,8 @@ class POMDP:
         sizes = (num_actions, num_states, num_observations)
         storage = _choose(storage, len(sparse.transition[0]), sizes, dtype)
         pick = _dense_storage if storage == "dense" else _blocked_storage
-        parts = pick(sparse, sizes, dtype)
-        rest = (_array(np.array(part), dtype) for part in sparse[2:])  # copies: the caller may go on writing
-        return cls(*parts, *rest, names)
+        gains, start, gamma = (_array(np.array(part), dtype) for part in sparse[2:])  # copies of the caller's
+        return cls(*pick(sparse, sizes, dtype), gains, start, gamma, names)
 
     @property
     def num_states(self) -> int:
@@ -215,9 +214,13 @@ class POMDP:
 
     def to_sparse(self) -> Sparse:
         """NumPy float64 copies, P and O as sorted coordinates."""
-        transition, observation = _transition_coordinates(self.transition), _observation_coordinates(self)
-        rest = (np.asarray(part, np.float64) for part in (self.reward, self.initial))
-        return Sparse(transition, observation, *rest, float(self.discount))
+        return Sparse(
+            _transition_coordinates(self.transition),
+            _observation_coordinates(self),
+            np.array(self.reward, np.float64),
+            np.array(self.initial, np.float64),
+            float(self.discount),
+        )
 
     def to_dense(self) -> Dense:
         """NumPy float64 copies, P and O dense."""
@@ -300,7 +303,9 @@ def _choose(storage: str, nonzeros: int, sizes: tuple[int, int, int], dtype: np.
     return storage
 
 
-def _dense_storage(sparse: Sparse, sizes: tuple[int, int, int], dtype: np.dtype) -> tuple:
+def _dense_storage(
+    sparse: Sparse, sizes: tuple[int, int, int], dtype: np.dtype
+) -> tuple[Transition, Observation]:
     num_actions, num_states, num_observations = sizes
     transition = np.zeros((num_actions, num_states, num_states), dtype)
     transition[sparse.transition[:3]] = sparse.transition[3]
@@ -309,7 +314,9 @@ def _dense_storage(sparse: Sparse, sizes: tuple[int, int, int], dtype: np.dtype)
     return DenseTransition(_array(transition, dtype)), DenseObservation(_array(observation, dtype))
 
 
-def _blocked_storage(sparse: Sparse, sizes: tuple[int, int, int], dtype: np.dtype) -> tuple:
+def _blocked_storage(
+    sparse: Sparse, sizes: tuple[int, int, int], dtype: np.dtype
+) -> tuple[Transition, Observation]:
     transition = blocks.transition_blocks(sparse.transition, *sizes[:2])
     observation = blocks.observation_blocks(sparse.observation, *sizes[:2], dtype)
     return (
@@ -328,10 +335,15 @@ def _array(part: np.ndarray, dtype: np.dtype) -> Array:
     return jax.device_put(part.astype(wanted, copy=False))
 
 
+def _nonzeros(array: np.ndarray) -> validate.Coordinates:
+    """The non-zero entries of an array with three axes."""
+    first, second, third = np.nonzero(array)
+    return first, second, third, array[first, second, third]
+
+
 def _transition_coordinates(transition: Transition) -> validate.Coordinates:
     probability = np.asarray(transition.probability, np.float64)
-    a, x, place = np.nonzero(probability)
-    p = probability[a, x, place]
+    a, x, place, p = _nonzeros(probability)
     if isinstance(transition, DenseTransition):
         return a, x, place, p
     return a, x, np.asarray(transition.successor)[a, x, place].astype(np.int64), p
@@ -341,8 +353,7 @@ def _observation_coordinates(model: POMDP) -> validate.Coordinates:
     observation = model.observation
     probability = np.asarray(observation.probability, np.float64)
     if isinstance(observation, DenseObservation):
-        return (*np.nonzero(probability), probability[np.nonzero(probability)])
+        return _nonzeros(probability)
     kind = np.broadcast_to(np.asarray(observation.kind), (model.num_actions, model.num_states))
-    rows = probability[kind]  # [A, X, L]
-    a, y, place = np.nonzero(rows)
-    return a, y, np.asarray(observation.symbol)[kind[a, y], place].astype(np.int64), rows[a, y, place]
+    a, y, place, p = _nonzeros(probability[kind])  # of [A, X, L]
+    return a, y, np.asarray(observation.symbol)[kind[a, y], place].astype(np.int64), p

@@ -194,7 +194,7 @@ class BlockedObservation:
 
     def sample(self, uniform: Array, state: Array, action: Array) -> Array:
         """What is seen on arriving in `state` []."""
-        row = self.kind_of(action)[state]
+        row = self.kind[jnp.minimum(action, self.kind.shape[0] - 1), state]
         return self.symbol[row, pick(uniform, self.probability[row])]
 
     def _class_likelihood(self, observation: Array) -> Array:

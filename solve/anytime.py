@@ -1,13 +1,13 @@
 """Anytime solving: the same backups at better points.
 
-Each round sends walkers from the initial belief through the model. Some follow the upper bound (they go where
-something may be gained), some the current policy, some act at random, and all of them do so now and then: an ad
-hoc agent follows a mixture in a world that may be another's, and meets beliefs that no policy of this model would
+Each round sends walkers from the initial belief through the model. Most follow the upper bound (they go where
+something may be gained) or the current policy, and spread over what may be seen. Some act at random: an ad hoc
+agent follows a mixture in a world that may be another's, and meets beliefs that no policy of this model would
 reach. Then the beliefs met are backed up in reverse, last step first, so that in a nearly deterministic model one
 round carries a value from the goal back to the start. Vectors that are best at none of the points kept are dropped.
 
-The starting vectors are those of the blind policies, so the lower bound holds from the start and never falls at the
-initial belief.
+The starting vectors are those of the blind policies, so the lower bound holds from the start and never falls at
+the initial belief.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,30 +29,50 @@ from jatpo.solve.backup import FIRST_ROOM, Vectors, fill, grow, jit_backup
 from jatpo.solve.plan import RevealingPlan
 from jatpo.solve.problem import Problem, generator
 from jatpo.solve.run import Run
+from jatpo.storage import pick
 
-UPPER, LOWER, RANDOM = 0, 1, 2  # whom a walker follows
 STILL_MOVING = 0.25  # the share of walkers that makes a step worth backing up
 
 
-def choose(model: POMDP, upper: Array, vectors: Vectors, follows: Array, stray: Array) -> points.Choose:
-    """Walker w takes the action of the guide `follows[w]`, or a random one with probability `stray`."""
+class Chance(NamedTuple):
+    """All the random numbers of a round with W guided and N other walkers."""
+
+    uniform: Array  # [T, 2, W]
+    noise: Array  # [T, Z, W], Gumbel
+    astray: Array  # [T, 3, N]
+
+
+def choose(upper: Array, vectors: Vectors, optimists: Array, stray: Array) -> points.Choose:
+    """The first `optimists` walkers take the best action of the upper bound, the others that of the policy.
+
+    A walker strays from it to an action that may yet turn out best, its upper bound being no less than what the policy
+    has already.
+    """
 
     def actions(uniform: Array, beliefs: Array) -> Array:
-        above = jnp.argmax(upper @ beliefs, axis=0).astype(jnp.int32)
-        below = vectors.action[jnp.argmax(vectors.alpha @ beliefs, axis=0)]
-        anything = (uniform[0] * model.num_actions).astype(jnp.int32)
-        guided = jnp.where(follows == UPPER, above, below)
-        return jnp.where((follows == RANDOM) | (uniform[1] < stray), anything, guided)
+        above = upper @ beliefs  # [A, W]
+        below = vectors.alpha @ beliefs  # [V, W]
+        best = vectors.action[jnp.argmax(below, axis=0)]
+        optimistic = jnp.arange(beliefs.shape[1]) < optimists
+        guided = jnp.where(optimistic, jnp.argmax(above, axis=0).astype(jnp.int32), best)
+        hopeful = above >= jnp.max(below, axis=0, keepdims=True)
+        weights = jnp.where(jnp.any(hopeful, axis=0, keepdims=True), hopeful, True).astype(beliefs.dtype)
+        other = jax.vmap(pick, in_axes=(0, 1))(uniform[0], weights)
+        return jnp.where(uniform[1] < stray, other, guided)
 
     return actions
 
 
-def _walk(uniform: Array, model: POMDP, upper: Array, vectors: Vectors, follows: Array, stray: Array) -> tuple[Array, Array]:
-    """Beliefs met [T, X, W] and the last step at which a good part of the walkers still moved []."""
-    met = points.walk(uniform, model, choose(model, upper, vectors, follows, stray))
+def _walk(
+    chance: Chance, model: POMDP, upper: Array, vectors: Vectors, optimists: Array, stray: Array
+) -> tuple[Array, Array]:
+    """Beliefs met [T, X, W + N] and the last step at which a good part of the walkers still moved []."""
+    guide = choose(upper, vectors, optimists, stray)
+    guided = points.fan_out(chance.uniform, chance.noise, model, guide)
+    met = jnp.concatenate([guided, points.random_walk(chance.astray, model)], axis=2)
     moved = jnp.any(jnp.abs(met[1:] - met[:-1]) > 1e-6, axis=1)  # [T - 1, W]
     moving = jnp.mean(moved.astype(met.dtype), axis=1) > STILL_MOVING
-    return met, jnp.max(jnp.where(moving, jnp.arange(1, met.shape[0], dtype=jnp.int32), 0))
+    return met, jnp.max(jnp.where(moving, jnp.arange(1, met.shape[0], dtype=jnp.int32), 0), initial=0)
 
 
 def _gather(met: Array, kept: Array, vectors: Vectors) -> tuple[Array, stage.Loop]:
@@ -79,19 +100,25 @@ jit_revealed = jax.jit(bounds.revealed)
 
 
 def tour(
-    uniform: np.ndarray, problem: Problem, upper: Array, vectors: Vectors, kept: Array, follows: np.ndarray, stray: np.ndarray
+    chance: Chance,
+    problem: Problem,
+    upper: Array,
+    vectors: Vectors,
+    kept: Array,
+    optimists: int,
+    stray: float,
 ) -> tuple[Vectors, stage.Points, stage.StageInfo]:
-    """One round with walkers that follow `follows` [W]: new vectors, the points kept [X, R] and what was done."""
+    """One round: new vectors, the points kept [X, R] and what was done."""
     model, plan = problem.model, problem.plan
-    met, last = jit_walk(uniform, model, upper, vectors, follows, stray)
+    met, last = jit_walk(chance, model, upper, vectors, np.int32(optimists), np.asarray(stray, model.dtype))
     beliefs, loop = jit_gather(met, kept, vectors)
     before = np.asarray(loop.value)
     for t in range(int(last), -1, -1):
         alpha, action, _ = jit_backup(model, plan, jit_slice(met, t, keepdims=False), loop.vectors)
         loop = jit_join(loop, alpha, action, beliefs)
     change = np.max(np.asarray(loop.value) - before)
-    new, staying = jit_close(loop, beliefs, uniform[0, 0, 0], room=kept.shape[1])
-    return new, staying, stage.StageInfo(change, (int(last) + 1) * follows.shape[0], loop.full)
+    new, staying = jit_close(loop, beliefs, chance.uniform[0, 0, 0], room=kept.shape[1])
+    return new, staying, stage.StageInfo(change, (int(last) + 1) * met.shape[2], loop.full)
 
 
 @dataclass(frozen=True)
@@ -101,7 +128,7 @@ class AnytimeSettings:
     seconds: float = 10.0
     gap: float = 0.01
     stages: int = 0
-    walkers: int = 32
+    walkers: int = 64
     steps: int = 40  # of a walk
     keep: int = 1024  # points kept from round to round, to prune by
     off_policy: float = 0.125  # share of walkers that act at random
@@ -119,14 +146,13 @@ class AnytimeSettings:
                 raise JatpoError(f"{name} is {getattr(self, name)}, expected a share from 0 to 1")
 
 
-def guides(settings: AnytimeSettings, number: int) -> np.ndarray:
-    """Whom each walker follows in round `number` [W]: the upper bound at first, then mostly the policy."""
-    follows = np.full(settings.walkers, LOWER, np.int32)
-    share = 1.0 if number == 0 else 0.5 if number < 4 else 0.25
-    follows[: round(share * settings.walkers)] = UPPER
-    astray = round(settings.off_policy * settings.walkers)
-    follows[settings.walkers - astray :] = RANDOM
-    return follows
+def draw(settings: AnytimeSettings, model: POMDP, random: np.random.Generator) -> Chance:
+    """The random numbers of a round."""
+    others = round(settings.off_policy * settings.walkers)
+    steps, guided = settings.steps, settings.walkers - others
+    uniform = random.random((steps, 2, guided), model.dtype)
+    noise = random.gumbel(size=(steps, model.num_observations, guided)).astype(model.dtype)
+    return Chance(uniform, noise, random.random((steps, 3, others), model.dtype))
 
 
 def begin(problem: Problem, settings: AnytimeSettings, key: Array) -> Run:
@@ -149,34 +175,40 @@ def begin(problem: Problem, settings: AnytimeSettings, key: Array) -> Run:
 def warm_up(problem: Problem, settings: AnytimeSettings) -> threading.Thread:
     """Compile the kernels of a round in a thread of its own, by running them on blank input."""
     model = problem.model
-    uniform = np.zeros((settings.steps, 4, settings.walkers), model.dtype)
+    chance = draw(settings, model, np.random.default_rng(0))
     blank = np.zeros((model.num_actions, model.num_states), model.dtype)
+    double = jax.config.jax_enable_x64
 
     def compile_all() -> None:
+        with jax.enable_x64(double):  # a thread does not inherit it
+            compile_each()
+
+    def compile_each() -> None:
         room = min(FIRST_ROOM, settings.capacity)
         vectors = fill(blank, np.arange(model.num_actions), model.num_states, room)
-        follows, stray = guides(settings, 0), np.asarray(settings.stray, model.dtype)
-        met, _ = jit_walk(uniform, model, blank, vectors, follows, stray)
+        met, _ = jit_walk(chance, model, blank, vectors, np.int32(0), np.asarray(0, model.dtype))
         kept = np.zeros((model.num_states, settings.keep), model.dtype)
         beliefs, loop = jit_gather(met, kept, vectors)
         batch = (settings.walkers, model.num_states)
         loop = jit_join(loop, np.zeros(batch, model.dtype), np.zeros(batch[:1], np.int32), beliefs)
-        jit_close(loop, beliefs, uniform[0, 0, 0], room=settings.keep)
+        jit_close(loop, beliefs, chance.uniform[0, 0, 0], room=settings.keep)
 
     thread = threading.Thread(target=compile_all, daemon=True)
     thread.start()
     return thread
 
 
-def advance(problem: Problem, settings: AnytimeSettings, key: Array, run: Run, upper: Array, bound: float) -> Run:
+def advance(
+    problem: Problem, settings: AnytimeSettings, key: Array, run: Run, upper: Array, bound: float
+) -> Run:
     """One round; `upper` [A, X] guides and `bound` is the best value anyone could have at the start."""
     started = time.perf_counter()
-    shape = (settings.steps, 4, settings.walkers)
-    uniform = generator(key, run.stages).random(shape, run.value.dtype)
-    follows, stray = guides(settings, run.stages), np.asarray(settings.stray, run.value.dtype)
+    chance = draw(settings, problem.model, generator(key, run.stages))
+    share = 1.0 if run.stages == 0 else 0.5 if run.stages < 4 else 0.25
+    optimists = round(share * settings.walkers)
     vectors = run.vectors
     while True:
-        new, kept, info = tour(uniform, problem, upper, vectors, run.beliefs, follows, stray)
+        new, kept, info = tour(chance, problem, upper, vectors, run.beliefs, optimists, settings.stray)
         if not info.full:
             break
         if vectors.alpha.shape[0] >= settings.capacity:

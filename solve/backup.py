@@ -27,7 +27,7 @@ from jatpo.solve.policy import NEVER
 from jatpo.storage import select
 
 TILE = 128  # vectors scored at once
-FIRST_ROOM = 1024  # for vectors; more is made when it runs out
+FIRST_ROOM = 2048  # for vectors; more is made when it runs out
 
 
 class Vectors(NamedTuple):
@@ -101,7 +101,9 @@ def _best_scores(plan: BlockPlan, predicted: Array, vectors: Vectors) -> Array:
     num_actions, _, size = predicted.shape
     weights = _grouped(plan, predicted)
 
-    def of_group(order: Array, entry: Array, spread: Array, weights: Array, tile: Array) -> tuple[Array, Array]:
+    def of_group(
+        order: Array, entry: Array, spread: Array, weights: Array, tile: Array
+    ) -> tuple[Array, Array]:
         sums = _sums(order, entry, weights, tile)
         return jnp.max(_combined(sums, spread), axis=1), jnp.max(sums, axis=1)
 

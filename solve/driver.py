@@ -36,11 +36,15 @@ def default_directory() -> Path:
     return Path(os.environ.get("JATPO_CACHE") or Path(".jatpo") / "solutions")
 
 
-def solve(models: Sequence[POMDP], settings: Settings, key: Array, progress: Progress | None = None) -> list[Solution]:
+def solve(
+    models: Sequence[POMDP], settings: Settings, key: Array, progress: Progress | None = None
+) -> list[Solution]:
     """Solve each of `models`, in memory. The result for a model is the same alone as among others."""
     problems = prepare(models, whole=isinstance(settings, ExactSettings))
     seed = _seed_of(key)
-    return [_solve_one(problem, settings, key, seed, None, progress, str(k)) for k, problem in enumerate(problems)]
+    return [
+        _solve_one(problem, settings, key, seed, None, progress, str(k)) for k, problem in enumerate(problems)
+    ]
 
 
 def solve_library(
@@ -69,7 +73,9 @@ def solve_library(
     problems = prepare(models, whole) if len(found) < len(set(keys)) else []
     for k, problem in enumerate(problems):
         if keys[k] not in found:
-            found[keys[k]] = _solve_one(problem, chosen[k], jax.random.key(seed), seed, store, progress, labels[k])
+            found[keys[k]] = _solve_one(
+                problem, chosen[k], jax.random.key(seed), seed, store, progress, labels[k]
+            )
     return [found[key] for key in keys]
 
 

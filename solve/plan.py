@@ -170,7 +170,9 @@ def _lay_out(
             np.swapaxes(table, 1, 2)[:, np.concatenate([many, few, single])],
         )
         kinds = (np.int32, dtype, dtype, np.int32, dtype, np.int32, dtype)
-        plans.append(BlockPlan(*(jnp.asarray(array, kind) for array, kind in zip(arrays, kinds, strict=True))))
+        plans.append(
+            BlockPlan(*(jnp.asarray(array, kind) for array, kind in zip(arrays, kinds, strict=True)))
+        )
     return plans
 
 
@@ -178,5 +180,7 @@ def _padded(cut: Cut, num_blocks: int, num_states: int) -> Cut:
     """`cut` with blocks of padding added."""
     short = ((0, num_blocks - len(cut.states)), (0, 0))
     return Cut(
-        np.pad(cut.states, short, constant_values=num_states), np.pad(cut.entry, short), np.pad(cut.part, short)
+        np.pad(cut.states, short, constant_values=num_states),
+        np.pad(cut.entry, short),
+        np.pad(cut.part, short),
     )

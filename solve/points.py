@@ -1,7 +1,7 @@
 """Belief points to back up: by random exploration from the initial belief, or by following a policy.
 
-Walkers act in the model with a hidden state of their own; what they see updates their beliefs. All walkers
-move at once, beliefs as columns [X, W].
+Walkers carry a belief and no state: what they see is drawn from what the belief expects, which is the same. All
+walkers move at once, beliefs as columns [X, W].
 """
 
 from __future__ import annotations
@@ -13,41 +13,79 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jatpo.belief import update_columns
 from jatpo.model import POMDP
-from jatpo.storage import pick
+from jatpo.storage import BlockedObservation, pick, select
 
 Choose = Callable[[Array, Array], Array]  # (uniform numbers [2, W], beliefs [X, W]) -> actions [W]
 
 
 def walk(uniform: Array, model: POMDP, choose: Choose) -> Array:
-    """Beliefs met by W walkers in T steps, the initial one first: [T, X, W].
+    """Beliefs met by W independent walkers in T steps, the initial one first: [T, X, W].
 
-    `uniform` [T, 4, W] holds all the chance there is: two numbers to choose, one to move, one to see; the first
-    step's second also draws the start.
+    `uniform` [T, 3, W] holds all the chance there is: two numbers to choose an action, one to see something.
     """
-    steps, _, walkers = uniform.shape
-    states = jax.vmap(pick, in_axes=(0, None))(uniform[0, 1], model.initial)
-    beliefs = jnp.broadcast_to(model.initial[:, None], (model.num_states, walkers))
+    rows = _rows(model)
 
-    def step(carry: tuple[Array, Array], uniform: Array) -> tuple[tuple[Array, Array], Array]:
-        states, beliefs = carry
+    def step(beliefs: Array, uniform: Array) -> tuple[Array, Array]:
         actions = choose(uniform[:2], beliefs)
-        states = jax.vmap(model.transition.sample)(uniform[2], states, actions)
-        observations = jax.vmap(model.observation.sample)(uniform[3], states, actions)
-        after, _ = update_columns(model, beliefs, actions, observations)
-        return (states, after), beliefs
+        predicted, chance = _expect(model, rows, beliefs, actions)
+        seen = jax.vmap(pick, in_axes=(0, 1))(uniform[2], chance)
+        after = predicted * model.observation.likelihood_all(actions, seen)
+        return after / jnp.sum(after, axis=0, keepdims=True), beliefs
 
-    _, met = jax.lax.scan(step, (states, beliefs), uniform)
-    return met
+    start = jnp.broadcast_to(model.initial[:, None], (model.num_states, uniform.shape[2]))
+    return jax.lax.scan(step, start, uniform)[1]
 
 
-def _random_walk(uniform: Array, model: POMDP) -> Array:
+def fan_out(uniform: Array, noise: Array, model: POMDP, choose: Choose) -> Array:
+    """Beliefs met by W walkers that never see the same after the same history: [T, X, W].
+
+    After each step all that the walkers might see is drawn without replacement, by its probability given the actions;
+    so few walkers cover most of what can happen near the start. `noise` [T, Z, W] is Gumbel noise.
+    """
+    rows = _rows(model)
+    walkers = uniform.shape[2]
+
+    def step(
+        carry: tuple[Array, Array], chance_of_step: tuple[Array, Array]
+    ) -> tuple[tuple[Array, Array], Array]:
+        (beliefs, mass), (uniform, noise) = carry, chance_of_step
+        actions = choose(uniform, beliefs)
+        predicted, chance = _expect(model, rows, beliefs, actions)
+        logs = jnp.where(chance > 0, jnp.log(jnp.where(chance > 0, chance, 1)), -jnp.inf) + mass[None, :]
+        _, drawn = jax.lax.top_k((logs + noise).ravel(), walkers)
+        seen, walker = drawn // walkers, drawn % walkers
+        after = predicted[:, walker] * model.observation.likelihood_all(actions[walker], seen)
+        total = jnp.sum(after, axis=0)
+        after = jnp.where(total > 0, after / jnp.where(total > 0, total, 1), beliefs)
+        return (after, logs[seen, walker]), beliefs
+
+    start = jnp.broadcast_to(model.initial[:, None], (model.num_states, walkers))
+    mass = jnp.where(jnp.arange(walkers) == 0, 0, -jnp.inf).astype(model.dtype)
+    return jax.lax.scan(step, (start, mass), (uniform, noise))[1]
+
+
+def _expect(model: POMDP, rows: Array, beliefs: Array, actions: Array) -> tuple[Array, Array]:
+    """The predicted beliefs [X, W] and the probability of every observation [Z, W]."""
+    predicted = select(model.transition.push_all(beliefs), actions)
+    chance = jnp.einsum("dxz,xw->dzw", rows, predicted)
+    return predicted, select(chance, jnp.minimum(actions, rows.shape[0] - 1))
+
+
+def _rows(model: POMDP) -> Array:
+    """O(z | y, a) as [D, X, Z], with one D where it does not depend on the action."""
+    observation = model.observation
+    depends = not isinstance(observation, BlockedObservation) or observation.kind.shape[0] > 1
+    actions = jnp.arange(model.num_actions if depends else 1, dtype=jnp.int32)
+    return jax.vmap(observation.rows)(actions)
+
+
+def random_walk(uniform: Array, model: POMDP) -> Array:
+    """`walk` with actions at random."""
     return walk(uniform, model, lambda uniform, _: (uniform[0] * model.num_actions).astype(jnp.int32))
 
 
-random_walk = jax.jit(_random_walk)
-"""`walk` with actions at random."""
+jit_random_walk = jax.jit(random_walk)
 
 
 def distinct(columns: np.ndarray) -> np.ndarray:
@@ -65,7 +103,7 @@ def explore(random: np.random.Generator, model: POMDP, count: int, steps: int, r
     walkers = max(8, -(-count // steps))
     found = np.zeros((model.num_states, 0), model.dtype)
     for _ in range(rounds):
-        met = np.asarray(random_walk(random.random((steps, 4, walkers), model.dtype), model))
+        met = np.asarray(jit_random_walk(random.random((steps, 3, walkers), model.dtype), model))
         found = distinct(np.concatenate([found, *met], axis=1))
         if found.shape[1] >= count:
             break

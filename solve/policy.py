@@ -49,7 +49,9 @@ def action_probabilities_columns(policy: Policy, beliefs: Array, num_actions: in
     """`action_probabilities` of every column of `beliefs` [X, B]: [A, B]."""
     scores = policy.vectors @ beliefs  # [V, B]
     winning = scores >= jnp.max(scores, axis=0, keepdims=True) - tie
-    one_hot = (policy.actions[None, :] == jnp.arange(num_actions, dtype=jnp.int32)[:, None]).astype(scores.dtype)
+    one_hot = (policy.actions[None, :] == jnp.arange(num_actions, dtype=jnp.int32)[:, None]).astype(
+        scores.dtype
+    )
     chosen = (one_hot @ winning.astype(scores.dtype) > 0).astype(scores.dtype)
     return chosen / jnp.sum(chosen, axis=0, keepdims=True)
 

@@ -20,7 +20,7 @@ from jatpo.solve.plan import Plan, RevealingPlan, make_plans
 jit_qmdp = jax.jit(bounds.qmdp)
 jit_informed = jax.jit(bounds.informed)
 
-LOOK_AHEAD = 32  # beliefs at once: as many as the anytime solver's walkers, to share a compiled backup
+LOOK_AHEAD = 64  # beliefs at once: as many as the anytime solver's walkers, to share a compiled backup
 
 
 @dataclass(frozen=True)

@@ -147,4 +147,6 @@ class Store:
 def _digests(path: Path) -> dict[str, str]:
     """The digest of every file of a checkpoint, but for the seal."""
     files = (file for file in sorted(path.rglob("*")) if file.is_file() and file.name != SEAL)
-    return {file.relative_to(path).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    return {
+        file.relative_to(path).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files
+    }

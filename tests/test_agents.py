@@ -1,4 +1,4 @@
-"""The agents against a joint table over (model, state), enumeration and hand; one contract for all of them."""
+"""Agents against a joint table over (model, state), enumeration and hand; one contract for all of them."""
 
 import jax
 import jax.numpy as jnp
@@ -170,9 +170,9 @@ def two_doors() -> list[random_models.Example]:
 def test_two_models_by_hand(x64):
     """Seeing 0 twice: evidence of model 0 is 1/2, then 3/4·3/4 + 1/4·1/4 = 5/8; of model 1 it is 1 and 1.
 
-    Posterior of model 0: 1/3 after one step, (1/2·5/8) / (1/2·5/8 + 1) = 5/21 after two. Its belief in state 0
-    is 3/4, then (9/16) / (10/16) = 9/10. Then 1 is seen: model 1 is ruled out, the evidence of model 0 is
-    9/10·1/4 + 1/10·3/4 = 0.3.
+    Posterior of model 0: 1/3 after one step, (1/2·5/8) / (1/2·5/8 + 1) = 5/21 after two. Its belief in
+    state 0 is 3/4, then (9/16) / (10/16) = 9/10. Then 1 is seen: model 1 is ruled out, the evidence of
+    model 0 is 9/10·1/4 + 1/10·3/4 = 0.3.
     """
     task = ready(two_doors(), policies=[(np.zeros((1, 2)), np.zeros(1, int))] * 2)
     posteriors, beliefs = [], []

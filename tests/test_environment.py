@@ -87,18 +87,28 @@ def test_pick(weights, uniform):
         assert found == oracle.inverse(uniform, weights)
 
 
+def test_edges_belong_to_the_next_outcome():
+    uniforms = np.array([0, 0.25, 0.5, LARGEST], np.float32)
+    assert pick_many(uniforms, np.array([0.25, 0.25, 0.5], np.float32)).tolist() == [0, 1, 2, 2]
+    assert pick_many(uniforms, np.array([0, 3, 0, 3, 0], np.float32)).tolist() == [1, 1, 3, 3]
+
+
 def test_pick_never_takes_a_zero_in_a_long_row():
     """A parallel cumulated sum moves by rounding also where the weight is 0: at the edges it matters."""
     random = np.random.default_rng(1)
     for _ in range(10):
         weights = (random.random(600) * (random.random(600) < 0.3)).astype(np.float32)
-        weights[0] += 1
+        weights[[0, -100]] += 1
+        weights[-99:] = 0
         weights /= weights.sum()
         edges = np.cumsum(weights).astype(np.float32)
         uniforms = np.concatenate(
             [edges, np.nextafter(edges, np.float32(0)), np.nextafter(edges, np.float32(2))]
         )
-        assert (weights[np.asarray(pick_many(uniforms.clip(0, LARGEST), weights))] > 0).all()
+        uniforms[-1] = LARGEST
+        found = np.asarray(pick_many(uniforms.clip(0, LARGEST), weights))
+        assert (weights[found] > 0).all()
+        assert found[-1] == 500  # the last one with a weight
 
 
 def outcomes(model, seed: int):

@@ -294,12 +294,12 @@ def test_a_matrix_longer_than_a_window_is_not_kept_whole():
 
 
 def test_names_of_the_format_may_be_longer_and_stranger_than_it_says():
-    model = read_text(
-        HEAD.replace("states: 2", f"states: (1,2) {'y' * 100}")
-        + f"T: * : (1,2) : {'y' * 100} 1\nT: * : {'y' * 100} : (1,2) 1\nO: * identity"
-    )
-    assert model.states == ("(1,2)", "y" * 100)
-    close(model, [[[0, 1], [1, 0]]] * 2)
+    for first in ("(1,2)", "søndag", "no\u00a0break", "a\x85b", "q"):
+        other = "y" * 100
+        text = HEAD.replace("states: 2", f"states: {first} {other}")
+        model = read_text(f"{text}T: * : {first} : {other} 1\nT: * : {other} : {first} 1\nO: * identity")
+        assert model.states == (first, other)
+        close(model, [[[0, 1], [1, 0]]] * 2)
 
 
 def test_listed_numbers_are_numbers():

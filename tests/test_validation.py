@@ -149,6 +149,15 @@ def test_less_dust_is_renormalised_in_silence(x64):
     np.testing.assert_allclose(model.to_dense().initial, truth.initial, rtol=1e-14)
 
 
+def test_only_rounding_is_left_as_it_is(x64):
+    """1e-8 is too much for doubles, 5e-7 for numbers that are all float32 ones."""
+    for row in (np.array([0.50000001, 0.3, 0.2]), np.float32([0.5, 0.25, 0.2500005]).astype(float)):
+        truth = plain(np.random.default_rng(0), states=3, actions=1, observations=1)
+        model = build(truth._replace(transition=np.tile(row, (1, 3, 1)), initial=row))
+        np.testing.assert_allclose(model.to_dense().transition.sum(axis=2), 1, rtol=0, atol=1e-15)
+        np.testing.assert_allclose(model.to_dense().initial.sum(), 1, rtol=0, atol=1e-15)
+
+
 def test_more_than_dust_is_refused():
     row = np.array([0.5, 0.25, 0.25, 0, 0])
     with refused("transition[a=1 (right), x=2 (attic)] sums to 1.00002, expected 1"):

@@ -37,6 +37,12 @@ class Command(NamedTuple):
 COMMANDS: tuple[Command, ...] = (
     Command("Models", "domains", "jatpo.cli.domains", "domains"),
     Command("Solving", "solve", "jatpo.cli.solve", "solve"),
+    Command("Evaluation", "evaluate", "jatpo.cli.evaluate", "evaluate"),
+    Command("Evaluation", "experiment", "jatpo.cli.experiment", "experiment"),
+    Command("Files", "convert", "jatpo.cli.files", "convert"),
+    Command("Files", "info", "jatpo.cli.files", "info"),
+    Command("Files", "check", "jatpo.cli.files", "check"),
+    Command("Development", "bench", "jatpo.cli.bench", "app"),
 )
 
 

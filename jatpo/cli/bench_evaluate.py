@@ -1,4 +1,4 @@
-"""`jatpo bench evaluate`: steps per second of every agent, growth with trials and models, latency of a decision."""
+"""`jatpo bench evaluate`: steps per second of every agent, growth, latency of a decision."""
 
 from __future__ import annotations
 

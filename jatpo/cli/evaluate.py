@@ -131,10 +131,8 @@ def _line(row: dict[str, Any]) -> tuple:
     if row["mean"] is None:
         return row["domain"], row["agent"], "N.A.", None, None, published, None, None, None
     interval = f"{row['low']:.2f} .. {row['high']:.2f}"
-    return (row["domain"], row["agent"], f"{row['mean']:.2f}", f"{row['std']:.2f}", interval, published) + (
-        row["compatible"],
-        *relative,
-    )
+    ours = (f"{row['mean']:.2f}", f"{row['std']:.2f}", interval)
+    return (row["domain"], row["agent"], *ours, published, row["compatible"], *relative)
 
 
 def _two(mean: float | None, std: float | None) -> str | None:

@@ -23,17 +23,25 @@ COLUMNS = ("domain", "model", "lower", "upper", "vectors", "stages", "backups", 
 def solve(
     names: Annotated[list[str], typer.Argument(help="Domains, .POMDP files or libraries.")],
     model: Annotated[int | None, typer.Option(help="Only this model of each.")] = None,
-    pool: Annotated[bool, typer.Option("--pool", help="All models of a domain, not only the main table's.")] = False,
+    pool: Annotated[
+        bool, typer.Option("--pool", help="All models of a domain, not only the main table's.")
+    ] = False,
     solver: Annotated[
         str, typer.Option(help="anytime, perseus (the paper's way and settings), qmdp or value-iteration.")
     ] = "anytime",
     rules: Annotated[str, typer.Option(help="as_run or as_written.")] = "as_run",
-    seconds: Annotated[float, typer.Option(help="anytime: stop each model after so long; 0 for no limit.")] = 10.0,
-    gap: Annotated[float, typer.Option(help="anytime: stop when the bounds are this close; 0 for never.")] = 0.01,
+    seconds: Annotated[
+        float, typer.Option(help="anytime: stop each model after so long; 0 for no limit.")
+    ] = 10.0,
+    gap: Annotated[
+        float, typer.Option(help="anytime: stop when the bounds are this close; 0 for never.")
+    ] = 0.01,
     stages: Annotated[
         int | None, typer.Option(help="Stop after so many stages (perseus: the published number).")
     ] = None,
-    beliefs: Annotated[int | None, typer.Option(help="perseus: belief points (the published number).")] = None,
+    beliefs: Annotated[
+        int | None, typer.Option(help="perseus: belief points (the published number).")
+    ] = None,
     off_policy: Annotated[float, typer.Option(help="anytime: share of walkers that act at random.")] = 0.125,
     seed: Annotated[int, typer.Option(help="The same seed and number of stages give the same result.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Where solutions are kept (.jatpo/solutions).")] = None,
@@ -85,6 +93,8 @@ def _solve_name(
     from jatpo.solve import default_directory, solve_library
 
     target = resolve(name, rules=rules, pool=pool)
+    for text in target.notes:
+        print(f"jatpo: note: {text}", file=sys.stderr)
     count = len(target.models)
     if model is not None and not 0 <= model < count:
         raise JatpoError(f"{name} has models 0 to {count - 1}, and model {model} was asked for")

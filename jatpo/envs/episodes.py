@@ -1,7 +1,7 @@
-"""Episodes one after the other, each a function of a seed and its number: what Gymnasium's environments run on.
+"""Episodes one after the other, each a function of a seed and its number, for Gymnasium's environments.
 
-Episode n of seed s uses the key fold_in(s, n), its step t that key folded with t: the environments of a vector
-are those that run alone, bit for bit.
+Episode n of seed s uses the key fold_in(s, n), its step t that key folded with t: the environments of a
+vector are those that run alone, bit for bit.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _advance(params: Params, episode: Episode, action: Array) -> tuple[Episode, 
 
 
 def _go_on(params: Params, episode: Episode, action: Array) -> tuple[Episode, Outcome]:
-    """One step, or where the episode has ended the beginning of the next: the action then counts for nothing."""
+    """One step; where the episode has ended, the beginning of the next, whatever the action."""
     ended = episode.state.time >= params.horizon
     old, outcome = _advance(params, episode, action)
     new, first = _begin(params, episode.seed, episode.number + 1)

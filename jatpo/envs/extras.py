@@ -12,13 +12,13 @@ class MissingExtra(JatpoError, ImportError):
     """A package that an environment needs is not installed."""
 
 
-def require(package: str) -> ModuleType:
-    """The package `package`, which the extra of the same name installs."""
+def require(package: str, extra: str) -> ModuleType:
+    """The package `package`, which jatpo's extra `extra` installs for the environments of that name."""
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError as error:
         if error.name != package:
             raise
         raise MissingExtra(
-            f"jatpo.envs.{package} needs the package {package}: install it with pip install 'jatpo[{package}]'"
+            f"jatpo.envs.{extra} needs the package {package}: install it with pip install 'jatpo[{extra}]'"
         ) from None

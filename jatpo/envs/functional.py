@@ -4,9 +4,9 @@
     observation, state = env.reset(key, env.default_params)
     observation, state, reward, done, info = env.step(key, state, action, env.default_params)
 
-An episode draws its true model from the prior and its hidden state from that model's start belief, and is done
-after `horizon` steps. Before the first action there is no observation: `reset` returns the index Z, one past the
-last observation, of which `jax.nn.one_hot(observation, Z)` makes zeros.
+An episode draws its true model from the prior and its hidden state from that model's start belief, and is
+done after `horizon` steps. Before the first action there is no observation: `reset` returns the index Z, one
+past the last observation, of which `jax.nn.one_hot(observation, Z)` makes zeros.
 
 Shapes: A actions, X states, Z observations, K models.
 """
@@ -86,7 +86,7 @@ def step_env(key: Array, state: State, action: Array | int, params: Params) -> S
 
 
 def step(key: Array, state: State, action: Array | int, params: Params) -> Step:
-    """`step_env`; once done, the observation and the state are those of a new episode, `info` is of the old one."""
+    """`step_env`; once done, observation and state are those of a new episode, `info` is of the old one."""
     step_key, reset_key = jax.random.split(key)
     observation, after, reward, done, info = step_env(step_key, state, action, params)
     first = reset(reset_key, params)

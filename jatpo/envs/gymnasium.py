@@ -5,8 +5,8 @@
     envs = gymnasium.make_vec("jatpo/AdHoc-v0", num_envs=64, source="gridworld")
 
 Observations are numbers from 0 to Z: the model's observations, and Z for nothing yet, on reset. An episode is
-truncated at the horizon and never terminated. `info` has the true model and the hidden state, for training and
-debugging; an agent that uses them is no ad hoc agent.
+truncated at the horizon and never terminated. `info` has the true model and the hidden state, for training
+and debugging; an agent that uses them is no ad hoc agent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jatpo.envs.functional import Source, make
 from jatpo.envs.views import MODES, Views
 from jatpo.errors import JatpoError, unknown
 
-require("gymnasium")
+require("gymnasium", extra="gymnasium")
 
 import gymnasium  # noqa: E402
 from gymnasium import spaces  # noqa: E402
@@ -31,6 +31,13 @@ from gymnasium.vector import AutoresetMode, VectorEnv  # noqa: E402
 from gymnasium.vector.utils import batch_space  # noqa: E402
 
 ID = "jatpo/AdHoc-v0"
+
+
+def begun(episode: episodes.Episode | None) -> episodes.Episode:
+    """The episode, if there is one."""
+    if episode is None:
+        raise gymnasium.error.ResetNeeded("no episode has begun: call reset() first")
+    return episode
 
 
 class AdHocEnv(gymnasium.Env):
@@ -76,20 +83,20 @@ class AdHocEnv(gymnasium.Env):
         if self._ended:
             raise gymnasium.error.ResetNeeded("the episode is over or has not begun: call reset() first")
         if not self.action_space.contains(action):
-            raise JatpoError(f"there is no action {action!r}: choose from 0 to {self.action_space.n - 1}")
+            raise JatpoError(
+                f"there is no action {action!r}: choose from 0 to {self._params.num_actions - 1}"
+            )
         self._episode, outcome = episodes.advance(self._params, self._episode, np.int32(action))
         self._ended = bool(outcome.ended)
         return int(outcome.observation), float(outcome.reward), False, self._ended, self._info()
 
     def render(self) -> str | np.ndarray | None:
         """The hidden state as text or picture."""
-        if self._episode is None:
-            raise gymnasium.error.ResetNeeded("no episode has begun: call reset() first")
         info = self._info()
         return self._views.render(self.render_mode, info["model"], info["state"])
 
     def _info(self) -> dict[str, int]:
-        state = self._episode.state
+        state = begun(self._episode).state
         return {"model": int(state.model), "state": int(state.state)}
 
 
@@ -132,14 +139,12 @@ class AdHocVectorEnv(VectorEnv):
         return np.array(outcome.observation, np.int64), self._infos()
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict]:
-        """One step everywhere; where the last one ended an episode, the next begins and the action is ignored."""
-        if self._episodes is None:
-            raise gymnasium.error.ResetNeeded("no episode has begun: call reset() first")
-        actions = np.asarray(actions)
+        """One step everywhere; where the last one ended an episode, the next begins instead."""
+        before, actions = begun(self._episodes), np.asarray(actions)
         if actions.shape != (self.num_envs,) or not self.action_space.contains(actions.astype(np.int64)):
-            last = self.single_action_space.n - 1
+            last = self._params.num_actions - 1
             raise JatpoError(f"the actions are {actions}: give {self.num_envs} numbers from 0 to {last}")
-        self._episodes, outcome = episodes.go_on_all(self._params, self._episodes, actions.astype(np.int32))
+        self._episodes, outcome = episodes.go_on_all(self._params, before, actions.astype(np.int32))
         never = np.zeros(self.num_envs, np.bool_)
         return (
             np.array(outcome.observation, np.int64),
@@ -155,12 +160,14 @@ class AdHocVectorEnv(VectorEnv):
             return np.array([episodes.seed_number(self.np_random) for _ in range(self.num_envs)])
         seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int | np.integer) else list(seed)
         if len(seeds) != self.num_envs:
-            raise JatpoError(f"there are {len(seeds)} seeds for {self.num_envs} environments: give one for each")
+            raise JatpoError(
+                f"there are {len(seeds)} seeds for {self.num_envs} environments: give one for each"
+            )
         super().reset(seed=int(seeds[0]))
         return np.array([episodes.seed_number(seeding.np_random(int(part))[0]) for part in seeds])
 
     def _infos(self) -> dict[str, np.ndarray]:
-        state = self._episodes.state
+        state = begun(self._episodes).state
         everywhere = np.ones(self.num_envs, np.bool_)
         infos = {"model": np.array(state.model, np.int64), "state": np.array(state.state, np.int64)}
         return {**infos, **{f"_{name}": everywhere.copy() for name in infos}}

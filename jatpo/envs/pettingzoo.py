@@ -8,8 +8,8 @@
         reply = mate(seen["teammate"], action)
         seen, rewards, _, ended, infos = env.step({"agent": action, "teammate": reply})
 
-The agent sees its observations, and Z before the first action; the teammate sees the state, as the teammates of
-the domains do. Both get the same reward. The true model is drawn from the library's prior on reset.
+The agent sees its observations, and Z before the first action; the teammate sees the state, as the teammates
+of the domains do. Both get the same reward. The true model is drawn from the library's prior on reset.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from jatpo.envs.views import MODES, Views
 from jatpo.errors import JatpoError, unknown
 from jatpo.files import UserLibrary, resolve
 
-require("gymnasium")
-require("pettingzoo")
+require("gymnasium", extra="pettingzoo")
+require("pettingzoo", extra="pettingzoo")
 
 import pettingzoo  # noqa: E402
 from gymnasium import spaces  # noqa: E402
@@ -65,23 +65,17 @@ class TeamEnv(pettingzoo.ParallelEnv):
         self.agents: list[str] = []
         model, replies = library.models[0], self.teams[0].mmdp.teammate_actions
         largest = max(team.num_states for team in self.teams)
-        self.observation_spaces = {
-            AGENT: spaces.Discrete(model.num_observations + 1),
-            TEAMMATE: spaces.Discrete(largest),
-        }
-        self.action_spaces = {
-            AGENT: spaces.Discrete(model.num_actions),
-            TEAMMATE: spaces.Discrete(len(replies)),
-        }
+        self.observation_spaces = _spaces(model.num_observations + 1, largest)
+        self.action_spaces = _spaces(model.num_actions, len(replies))
         self._views = Views(library)
-        self._generator: np.random.Generator | None = None
+        self._generator = np.random.default_rng()
         self._model = self._state = self._time = 0
 
-    def observation_space(self, agent: str) -> spaces.Discrete:
+    def observation_space(self, agent: str) -> spaces.Space:
         """What an agent may see."""
         return self.observation_spaces[agent]
 
-    def action_space(self, agent: str) -> spaces.Discrete:
+    def action_space(self, agent: str) -> spaces.Space:
         """What an agent may do."""
         return self.action_spaces[agent]
 
@@ -92,7 +86,7 @@ class TeamEnv(pettingzoo.ParallelEnv):
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict, dict]:
         """Draw a model and a start state; the agent has seen nothing yet."""
-        if seed is not None or self._generator is None:
+        if seed is not None:
             self._generator = np.random.default_rng(seed)
         self._model = draw(self._generator, (np.arange(len(self.teams)), self.prior))
         self._state = draw(self._generator, self.team.start())
@@ -108,10 +102,10 @@ class TeamEnv(pettingzoo.ParallelEnv):
         observation = draw(self._generator, self.team.observations(self._state, action))
         self._time += 1
         ended = self._time >= self.horizon
-        outcome = [dict.fromkeys(self.agents, part) for part in (reward, False, ended)]
+        rewards, over, out_of_time = (dict.fromkeys(self.agents, part) for part in (reward, False, ended))
         if ended:
             self.agents = []
-        return self._seen(observation), *outcome, self._infos()
+        return self._seen(observation), rewards, over, out_of_time, self._infos()
 
     def state(self) -> np.ndarray:
         """The true model and the hidden state."""
@@ -136,12 +130,15 @@ class TeamEnv(pettingzoo.ParallelEnv):
             raise JatpoError("the episode is over or has not begun: call reset() first")
         if agent not in actions:
             raise JatpoError(f"there is no action of '{agent}': both agents act in every step")
-        space = self.action_spaces[agent]
-        if not space.contains(actions[agent]):
-            raise JatpoError(
-                f"'{agent}' has no action {actions[agent]!r}: choose from 0 to {int(space.n) - 1}"
-            )
+        mmdp = self.team.mmdp
+        count = len(mmdp.actions if agent == AGENT else mmdp.teammate_actions)
+        if not self.action_spaces[agent].contains(actions[agent]):
+            raise JatpoError(f"'{agent}' has no action {actions[agent]!r}: choose from 0 to {count - 1}")
         return int(actions[agent])
+
+
+def _spaces(agent: int, teammate: int) -> dict[str, spaces.Space]:
+    return {AGENT: spaces.Discrete(agent), TEAMMATE: spaces.Discrete(teammate)}
 
 
 class LibraryTeammate:

@@ -1,8 +1,8 @@
-"""Both agents of a domain's model in one process, in NumPy float64: the teammate is no longer part of the world.
+"""Both agents of a domain's model in one process: the teammate is no part of the world. NumPy float64.
 
     P(y | x, a, b), O(z | y, a), R(x, a, b)          with sum_b teammate(b | x, a) P(y | x, a, b) = P[a, x, y]
 
-Shapes: A actions of the agent, B of the teammate, X states, Z observations, S successors, L listed observations.
+Shapes: A actions of the agent, B of the teammate, X states, Z observations.
 """
 
 from __future__ import annotations
@@ -86,9 +86,7 @@ def teams_of(library: UserLibrary) -> list[Team]:
     return teams
 
 
-def _team(
-    name: str, label: str, origin: Origin, actions: Sequence[str], observations: Sequence[str]
-) -> Team:
+def _team(name: str, label: str, origin: Origin, actions: Sequence[str], observations: Sequence[str]) -> Team:
     world = _world(name, label, origin)
     order = [world.mmdp.actions.index(action) for action in actions]
     number = {seen: z for z, seen in enumerate(observations)}

@@ -64,8 +64,7 @@ class Preamble:
 
     def _symbols(self, item: str, window: Window, first: int, stop: int) -> Symbols:
         kind = item[:-1]
-        text = window.text[int(window.start[first]) : int(window.end[stop - 1])]
-        words = text.decode("utf-8", "replace").split()
+        words = [window.token(at) for at in range(first, stop)]
         if len(words) == 1 and words[0].isascii() and words[0].isdigit():
             if len(words[0]) > 18 or not 1 <= int(words[0]) <= LARGEST:
                 raise window.fail(first, f"a number of {item} from 1 to {LARGEST}")
@@ -74,7 +73,7 @@ class Preamble:
             return Symbols(kind, len(words), None)
         known: set[str] = set()
         for place, word in enumerate(words):
-            if word in RESERVED or word == "*" or ":" in word or word[0] in "0123456789+-.":
+            if word in RESERVED or word in ("*", ":") or word[0] in "0123456789+-.":
                 rule = "which begins with a letter and is no keyword"
                 raise window.fail(first + place, f"the name of {_article(kind)}, {rule}")
             if word in known:

@@ -1,0 +1,276 @@
+"""The anytime solver: bounds that hold and close, reasons to stop, and policies that earn what is claimed."""
+
+from dataclasses import replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jatpo import domains
+from jatpo.errors import JatpoError
+from jatpo.solve import AnytimeSettings, anytime, solve
+from jatpo.solve.backup import TILE, jit_backup
+from jatpo.solve.policy import action_probabilities_columns
+from oracles import mdp, pomdp_exact
+from random_models import build, example, rows
+from small_pomdps import corridor, revealing, ring, tiger, tiny
+
+SMALL = AnytimeSettings(seconds=0, gap=1e-4, stages=30, walkers=16, steps=20, keep=128)
+
+
+def parts_of(model):
+    """P, O, R and the discount as the model has stored them, in float64."""
+    dense = model.to_dense()
+    return dense.transition, dense.observation, dense.reward, dense.discount
+
+
+def solved(truth, settings=SMALL, seed: int = 0, storage: str = "auto", told: list | None = None):
+    """The solution of one model; `told` collects the progress."""
+    progress = None if told is None else lambda **now: told.append(now)
+    return solve([build(truth, storage)], settings, jax.random.key(seed), progress)[0]
+
+
+# Against the optimum
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_tiger(seed):
+    found = solved(tiger(), seed=seed)
+    assert 19.3711 <= found.lower <= 19.3721 < found.upper
+    exact = pomdp_exact.closed(*tiger()[:3], 0.95, tiger().initial)
+    assert found.lower == pytest.approx(exact, abs=2e-4)
+
+
+@pytest.mark.parametrize(("seed", "storage"), [(0, "dense"), (1, "blocked"), (2, "dense"), (3, "dense")])
+def test_random_models(seed, storage):
+    """lower ≤ optimum ≤ upper, with the lower bound nearly there, and no vector above the optimum anywhere."""
+    model = build(tiny(seed), storage)
+    parts, initial = parts_of(model), np.asarray(model.initial, float)
+    found = solve([model], SMALL, jax.random.key(seed))[0]
+    low, high = pomdp_exact.interval(*parts, initial, 7)
+    assert low - 1e-3 <= found.lower <= high + 1e-4 and low <= found.upper
+    vectors = np.asarray(found.policy.vectors, float)
+    for belief in rows(np.random.default_rng(seed), 5, 3, zeros=0.3):
+        _, high = pomdp_exact.interval(*parts, belief, 5)
+        assert np.max(vectors @ belief) <= high + 1e-4
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_policy_attains_its_value(seed):
+    """Followed through the tree of beliefs, it earns at least the lower bound."""
+    model = build(tiny(seed, discount=0.5))
+    found = solve([model], SMALL, jax.random.key(1))[0]
+    vectors, actions = np.asarray(found.policy.vectors, float), np.asarray(found.policy.actions)
+
+    def choose(belief):
+        return np.eye(2)[actions[np.argmax(vectors @ belief)]]
+
+    low, high = pomdp_exact.policy_interval(*parts_of(model), choose, np.asarray(model.initial, float), 11)
+    assert high - low < 0.02
+    assert high >= found.lower - 1e-5
+
+
+def test_a_reward_at_the_far_end_only():
+    """Nothing but zeros until a walk has come to the end; then one round brings the value back to the start."""
+    truth = corridor(8)
+    found = solved(truth, replace(SMALL, stages=3))
+    exact = pomdp_exact.closed(*truth[:3], truth.discount, truth.initial)
+    assert exact - 2e-3 <= found.lower <= exact + 1e-5 and found.upper >= exact
+
+
+@pytest.mark.parametrize("discount", [0.9, 0.99, 0.999])
+@pytest.mark.parametrize("seed", range(2))
+def test_observations_that_reveal_the_state(seed, discount):
+    """lower ≤ optimum ≤ upper without an allowance for rounding, and both are near."""
+    model = build(revealing(seed, discount))
+    found = solve([model], SMALL, jax.random.key(0))[0]
+    transition, _, reward, stored = parts_of(model)
+    exact = np.max(np.asarray(model.initial, float) @ mdp.optimal(transition, reward, stored)[0])
+    assert found.lower <= exact <= found.upper
+    assert found.gap <= 3e-4 / (1 - discount) + 2e-6 * abs(exact) / (1 - discount)
+
+
+def test_a_discount_near_one():
+    truth = tiger(discount=0.99)
+    found = solved(truth, replace(SMALL, stages=200))
+    exact = pomdp_exact.closed(*truth[:3], truth.discount, truth.initial)
+    assert exact - 0.5 <= found.lower <= exact + 0.01 < found.upper
+
+
+@pytest.mark.parametrize("case", ["one state", "one action"])
+def test_models_of_one_thing(case):
+    model = build(example(case)._replace(discount=0.5))
+    found = solve([model], SMALL, jax.random.key(0))[0]
+    low, high = pomdp_exact.interval(*parts_of(model), np.asarray(model.initial, float), 4)
+    assert low - 1e-4 <= found.lower <= high + 2e-5 and low <= found.upper
+
+
+def test_double_precision(x64):
+    found = solved(tiger(), replace(SMALL, stages=60))
+    assert found.policy.vectors.dtype == np.float64
+    exact = pomdp_exact.closed(*tiger()[:3], 0.95, tiger().initial)
+    assert exact - 1e-4 < found.lower <= exact + 1e-10
+
+
+# Rounds
+
+
+def test_the_lower_bound_never_falls():
+    told: list[dict] = []
+    found = solved(ring(), replace(SMALL, stages=8), told=told)
+    lowers = [now["lower"] for now in told] + [found.lower]
+    assert len(told) == 8 and [now["stage"] for now in told] == list(range(8))
+    assert np.all(np.diff(lowers) >= -1e-5) and lowers[-1] > lowers[0] + 1
+    assert {now["upper"] for now in told} == {found.upper} and found.upper > found.lower
+    assert [now["backups"] for now in told] == sorted(now["backups"] for now in told)
+    assert {now["label"] for now in told} == {"0"}
+
+
+def test_what_a_solution_says_of_itself():
+    """The vectors give the values, the settings are those asked for."""
+    model = build(ring())
+    found = solve([model], replace(SMALL, stages=3), jax.random.key(4))[0]
+    vectors = np.asarray(found.policy.vectors, float)
+    assert found.lower == pytest.approx(np.max(vectors @ np.asarray(model.initial, float)), abs=1e-5)
+    assert found.lower == pytest.approx(float(found.value(model.initial)), abs=1e-5)
+    assert (found.stages, found.seed, found.model_hash) == (3, 4, model.content_hash())
+    assert found.settings == {"solver": "AnytimeSettings", **vars(replace(SMALL, stages=3))}
+    assert found.num_vectors == len(vectors) == len(found.policy.actions)
+    assert set(np.asarray(found.policy.actions).tolist()) <= {0, 1, 2}
+    assert found.gap == found.upper - found.lower and found.seconds > 0
+
+
+def test_reasons_to_stop():
+    assert solved(revealing(0), replace(SMALL, gap=0.1)).stopped == "gap below 0.1"
+    assert solved(tiger(), replace(SMALL, stages=2)).stopped == "all stages done"
+    found = solved(tiger(), replace(SMALL, stages=0, gap=0, seconds=1e-3))
+    assert (found.stopped, found.stages) == ("0.001 s are over", 1)
+
+
+def test_room_and_capacity(monkeypatch):
+    """Room is made on the way and changes nothing; where it ends, that is told with the remedy, and what was found
+    before is kept."""
+    settings, told = replace(SMALL, stages=4, gap=0, walkers=64, steps=40), []
+    monkeypatch.setattr(anytime, "FIRST_ROOM", 16 * TILE)
+    wanted = solved(ring(), settings, told=told)
+    assert wanted.num_vectors > TILE
+    monkeypatch.setattr(anytime, "FIRST_ROOM", TILE)
+    found = solved(ring(), settings)
+    assert (found.backups, found.stages) == (wanted.backups, 4)
+    assert found.lower == pytest.approx(wanted.lower, abs=1e-4)
+    short = solved(ring(), replace(settings, capacity=TILE))
+    assert short.stopped == f"capacity of {TILE} vectors reached: raise it to go on"
+    assert short.num_vectors <= TILE and short.stages < 4
+    now = told[short.stages]
+    assert (short.backups, short.num_vectors) == (now["backups"], now["vectors"])
+    assert short.lower == pytest.approx(now["lower"], abs=1e-4)
+
+
+@pytest.mark.parametrize("change", [{"off_policy": 0.0}, {"off_policy": 1.0}, {"walkers": 1}, {"steps": 1}])
+def test_extreme_settings(change):
+    """Every walker guided, none, a single one, one step: the bounds hold all the same."""
+    found = solved(tiger(), replace(SMALL, stages=3, **change))
+    assert -20.02 <= found.lower <= 19.3721 < found.upper
+
+
+def test_seeds():
+    """The same one gives the same, bit for bit; another one other vectors."""
+    settings = replace(SMALL, stages=3)
+    first, again, other = (solved(ring(), settings, seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first.policy.vectors, again.policy.vectors)
+    np.testing.assert_array_equal(first.policy.actions, again.policy.actions)
+    assert (first.lower, first.mean_value, first.backups) == (again.lower, again.mean_value, again.backups)
+    assert first.mean_value != other.mean_value
+
+
+def test_nothing_is_compiled_for_another_model_of_the_shape():
+    kernels = [jit_backup, *(part for name, part in vars(anytime).items() if name.startswith("jit_"))]
+    assert len(kernels) > 4
+    models = [build(tiger()), build(tiger(0.7, discount=0.8))]
+    settings = replace(SMALL, stages=3)
+    first = solve(models[:1], settings, jax.random.key(0))[0]
+    compiled = [kernel._cache_size() for kernel in kernels]
+    second = solve(models[1:], settings, jax.random.key(1))[0]
+    assert [kernel._cache_size() for kernel in kernels] == compiled
+    assert first.lower != second.lower
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"seconds": 0, "gap": 0}, "nothing would stop the solver: give seconds, a gap or a number of stages"),
+        ({"walkers": 0}, "walkers is 0, expected at least 1"),
+        ({"steps": 0}, "steps is 0, expected at least 1"),
+        ({"keep": -3}, "keep is -3, expected at least 1"),
+        ({"capacity": 0}, "capacity is 0, expected at least 1"),
+        ({"off_policy": 1.5}, "off_policy is 1.5, expected a share from 0 to 1"),
+    ],
+)
+def test_bad_settings(change, text):
+    with pytest.raises(JatpoError, match=text):
+        AnytimeSettings(**change)
+
+
+# By simulation
+
+
+def simulate(model, policy, trials: int, steps: int, seed: int) -> np.ndarray:
+    """Discounted returns [trials] of a policy that acts on its own beliefs. NumPy, apart from the policy."""
+    random = np.random.default_rng(seed)
+    dense = model.to_dense()
+    moves, signs = (np.cumsum(part, axis=2).astype(np.float32) for part in dense[:2])
+    transition, observation = (part.astype(np.float32) for part in dense[:2])
+    probabilities = jax.jit(partial(action_probabilities_columns, num_actions=model.num_actions))
+    states = random.choice(len(dense.initial), trials, p=dense.initial / dense.initial.sum())
+    beliefs = np.repeat(dense.initial[None].astype(np.float32), trials, axis=0)
+    returns = np.zeros(trials)
+    for t in range(steps):
+        chances = np.asarray(probabilities(policy, jnp.asarray(beliefs.T))).T
+        actions = (random.random((trials, 1)) < np.cumsum(chances, axis=1)).argmax(axis=1)
+        returns += dense.discount**t * dense.reward[states, actions]
+        states = _drawn(random, moves[actions, states])
+        seen = _drawn(random, signs[actions, states])
+        for a in np.unique(actions):
+            mine = actions == a
+            beliefs[mine] = beliefs[mine] @ transition[a] * observation[a][:, seen[mine]].T
+        beliefs /= beliefs.sum(axis=1, keepdims=True)
+    return returns
+
+
+def _drawn(random: np.random.Generator, cumulated: np.ndarray) -> np.ndarray:
+    """The index at which each row passes a random number."""
+    return (cumulated > random.random((len(cumulated), 1)) * cumulated[:, -1:]).argmax(axis=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "trials", "steps"), [("ntu", 0, 2000, 150), ("abandoned-power-plant", 1, 6000, 80)]
+)
+def test_the_lower_bound_is_earned(name, number, trials, steps):
+    """By thousands of trials, up to four standard errors and what is cut off in the end."""
+    model = domains.make(name, model=number)
+    settings = AnytimeSettings(seconds=0, gap=0.5, stages=6, walkers=16)
+    found = solve([model], settings, jax.random.key(0))[0]
+    returns = simulate(model, found.policy, trials, steps, seed=1)
+    reward, discount = np.asarray(model.reward, float), float(model.discount)
+    error = returns.std() / np.sqrt(len(returns))
+    rest = discount**steps * np.abs(reward).max() / (1 - discount)
+    assert returns.mean() >= found.lower - 4 * error - rest
+    assert returns.mean() <= found.upper + 4 * error + rest
+    assert 4 * error + rest < 0.02 * found.lower  # a bound that were far off would be seen
+
+
+def test_simulation_by_enumeration():
+    """The simulator of this test earns what the tree of beliefs says."""
+    model = build(tiny(0, discount=0.5))
+    found = solve([model], SMALL, jax.random.key(1))[0]
+    vectors, actions = np.asarray(found.policy.vectors, float), np.asarray(found.policy.actions)
+
+    def choose(belief):
+        return np.eye(2)[actions[np.argmax(vectors @ belief)]]
+
+    low, high = pomdp_exact.policy_interval(*parts_of(model), choose, np.asarray(model.initial, float), 11)
+    returns = simulate(model, found.policy, 4000, 20, seed=2)
+    error = 4 * returns.std() / np.sqrt(len(returns))
+    assert low - error <= returns.mean() <= high + error
