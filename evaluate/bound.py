@@ -59,9 +59,9 @@ def _start(knowledge: Knowledge) -> mixture.Mixture:
 
 def loss_bound(prepared: Prepared, agent: Agent, trials: int, session: Session) -> list[dict[str, Any]]:
     """One row per trial: the summed loss, and the bound for both choices of η and as printed."""
-    session.open_part(prepared.name, prepared)
+    session.open_part(prepared.part, prepared)
     record = ("actions", "observations")
-    run = session.run(prepared.name, agent, prepared.task, prepared.horizon, trials, record)
+    run = session.run(prepared.part, agent, prepared.task, prepared.horizon, trials, record)
     parameters = jax.tree.map(jnp.asarray, agent.parameters)
     sums = partial(replay, prepared.task, parameters)
     rows = []

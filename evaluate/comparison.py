@@ -28,7 +28,7 @@ class Results:
 
 def play(prepared: Prepared, agents: Sequence[Agent], trials: int, session: Session) -> Results:
     """Run every agent on the same trials."""
-    session.open_part(prepared.name, prepared)
+    session.open_part(prepared.part, prepared)
     found: dict[str, Trials | None] = {}
     reasons = {}
     for agent in agents:
@@ -36,7 +36,7 @@ def play(prepared: Prepared, agents: Sequence[Agent], trials: int, session: Sess
         if reason:
             found[agent.name], reasons[agent.name] = None, reason
         else:
-            found[agent.name] = session.run(prepared.name, agent, prepared.task, prepared.horizon, trials)
+            found[agent.name] = session.run(prepared.part, agent, prepared.task, prepared.horizon, trials)
     return Results(prepared, found, reasons)
 
 

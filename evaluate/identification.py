@@ -28,7 +28,7 @@ def identification(
     prepared: Prepared, agents: Sequence[Agent], trials: int, session: Session
 ) -> tuple[Rows, Rows]:
     """(one row per agent and step, one row per agent)."""
-    session.open_part(prepared.name, prepared)
+    session.open_part(prepared.part, prepared)
     curves: Rows = []
     summaries: Rows = []
     for agent in agents:
@@ -37,7 +37,7 @@ def identification(
             summaries.append({**label, "reason": agent.refuses(prepared.task.library)})
             continue
         record = ("posterior", "entropy")
-        run = session.run(prepared.name, agent, prepared.task, prepared.horizon, trials, record)
+        run = session.run(prepared.part, agent, prepared.task, prepared.horizon, trials, record)
         curves += [{**label, **row} for row in curve(run)]
         summaries.append({**label, **summary(run), **_published(prepared.name, agent.name)})
     return curves, summaries

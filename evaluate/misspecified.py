@@ -39,10 +39,10 @@ def scenarios(prepared: Prepared, factors: Sequence[float] = FACTORS) -> dict[st
     found = {RIGHT: prepared.task}
     if len(prepared.models) > 1:
         found[LEFT_OUT] = prepared.task._replace(leave_out=jnp.asarray(True))
-    domain = domains.get(prepared.name)
-    if domain.noise > 0:
+    noise_assumed = domains.get(prepared.name).noise if prepared.name in domains.names() else 0
+    if noise_assumed > 0:
         for factor in factors:
-            noise = factor * domain.noise
+            noise = factor * noise_assumed
             if noise > 1:
                 raise JatpoError(
                     f"{factor} times the noise of {prepared.name} is {noise:.4g}, more than 1: choose less"
@@ -65,7 +65,7 @@ def misspecified(
     tasks = scenarios(prepared, factors)
     runs: dict[tuple[str, str], Trials] = {}
     for scenario, task in tasks.items():
-        part = f"{prepared.name}/{scenario.replace(' ', '-')}"
+        part = f"{prepared.part}/{scenario.replace(' ', '-')}"
         session.open_part(part, prepared, scenario=scenario)
         for agent in agents:
             if agent.refuses(task.library) is None:

@@ -1,7 +1,8 @@
-"""From names to results: build a domain's models, solve what the agents need, run them with a store."""
+"""From names to results: find the models, solve what the agents need, run them with a store."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,6 @@ from typing import Any
 
 import jax
 
-from jatpo import domains
 from jatpo.errors import JatpoError
 from jatpo.evaluate import registry
 from jatpo.evaluate.agent import Agent
@@ -18,7 +18,7 @@ from jatpo.evaluate.rollout import Trials, chunk_size, concatenate, run_chunks
 from jatpo.evaluate.solutions import Request, SolveOptions, digest, solve_needs
 from jatpo.evaluate.store import Store
 from jatpo.evaluate.task import Task, make_task
-from jatpo.library import Library
+from jatpo.files import resolve
 from jatpo.model import POMDP
 
 PAPER = ("value_iteration", "perseus", "atpo", "random_picker", "bopa", "random")
@@ -30,7 +30,7 @@ Progress = Callable[..., None]
 
 @dataclass(frozen=True)
 class Prepared:
-    """A domain's library, solved for some agents."""
+    """A library, from a domain or from files, solved for some agents."""
 
     name: str
     rules: str
@@ -40,6 +40,12 @@ class Prepared:
     task: Task
     identity: dict[str, Any]  # what results depend on: hashes of models and solutions, horizon, rules
     seconds: dict[str, float]  # spent on building and solving
+    notes: tuple[str, ...] = ()  # what was mended on reading
+
+    @property
+    def part(self) -> str:
+        """The name as part of a path."""
+        return re.sub(r"[^\w.-]+", "-", self.name).strip("-.") or "library"
 
 
 def choose_agents(names: Sequence[str] | None, preset: str = "exact") -> list[Agent]:
@@ -62,38 +68,25 @@ def prepare(
     *,
     pool: bool = False,
     horizon: int | None = None,
-    **overrides: Any,
 ) -> Prepared:
-    """Build the models of a domain and solve what the agents need of them."""
-    domain = domains.get(name)
+    """Find the models that `name` stands for (a domain, a file, a library), solve what the agents need."""
     began = time.perf_counter()
-    models = domains.library(name, rules, pool=pool, **overrides)
+    target = resolve(name, rules, pool=pool)
     built = time.perf_counter()
-    labels = domain.labels(rules, **overrides)[: len(models)]
-    library = Library.from_models(models)
+    library = target.stacked()
     able = [agent for agent in agents if agent.refuses(library) is None]
-    request = Request(
-        name, models, library, options or SolveOptions(), [f"{name} {label}" for label in labels]
-    )
-    solved = solve_needs(request, able)
+    solved = solve_needs(Request(target, library, options or SolveOptions()), able)
+    horizon = horizon or target.horizon
     identity = {
         "rules": rules,
-        "horizon": horizon or domain.horizon,
-        "parameters": overrides,
-        "models": [model.content_hash()[:16] for model in models],
+        "horizon": horizon,
+        "models": [model.content_hash()[:16] for model in target.models],
+        "prior": target.prior,
         "solutions": digest(solved),
     }
     seconds = {"build": built - began, "solve": time.perf_counter() - built}
-    return Prepared(
-        name,
-        rules,
-        horizon or domain.horizon,
-        tuple(labels),
-        models,
-        make_task(library, solved),
-        identity,
-        seconds,
-    )
+    task = make_task(library, solved)
+    return Prepared(name, rules, horizon, target.labels, target.models, task, identity, seconds, target.notes)
 
 
 def fingerprint(agent: Agent) -> dict[str, Any]:

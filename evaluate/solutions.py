@@ -17,58 +17,60 @@ import numpy as np
 
 from jatpo.errors import unknown
 from jatpo.evaluate.agent import Agent
+from jatpo.files import UserLibrary
 from jatpo.library import Library
 from jatpo.mdp import value_iteration_library
-from jatpo.model import POMDP
+from jatpo.solve import PerseusSettings, Solution, default_directory, solve_library
 from jatpo.solve.policy import stack
 
 
 @dataclass(frozen=True)
 class SolveOptions:
-    """How to solve: settings of the solver (None: the paper's for the domain), where solutions are kept."""
+    """How to solve: settings of the solver (None: Perseus as the library says), where solutions are kept."""
 
     settings: Any = None
     seed: int = 0
     directory: Path | None = None
     progress: Callable[..., None] | None = None
+    note: Callable[[str], None] = lambda text: None
 
 
 @dataclass(frozen=True)
 class Request:
-    """A library to solve. `domain` tells the paper's settings; `labels` name the models in progress."""
+    """A library to solve, from a domain or from files, and the same models stacked."""
 
-    domain: str | None
-    models: Sequence[POMDP]
+    target: UserLibrary
     library: Library
     options: SolveOptions
-    labels: Sequence[str] | None = None
 
 
 _jit_values = jax.jit(value_iteration_library)
 
 
 def solve_policies(request: Request) -> Any:
-    """The alpha vectors of every model, stacked [K, V, X]."""
-    policies = [solution.policy for solution in solutions(request)]
+    """The alpha vectors of every model, stacked [K, V, X]; policies that came with the library are kept."""
+    policies = list(request.target.policies)
+    if any(policy is None for policy in policies):
+        found = [solution.policy for solution in solutions(request)]
+        policies = [found[k] if policy is None else policy for k, policy in enumerate(policies)]
     return stack(policies, request.library.num_states)
 
 
-def solutions(request: Request) -> list:
+def solutions(request: Request) -> list[Solution]:
     """Every model's `Solution`, loaded where it has been solved before."""
-    from jatpo import solve
-
-    options = request.options
-    settings = options.settings
-    if settings is None:
-        settings = solve.paper_settings(request.domain) if request.domain else solve.PerseusSettings()
-    directory = options.directory or solve.default_directory()
-    return solve.solve_library(
-        list(request.models),
+    options, target = request.options, request.target
+    own = target.settings
+    settings = options.settings or PerseusSettings(
+        beliefs=own.beliefs, stages=own.horizon, tolerance=own.tolerance
+    )
+    return solve_library(
+        target.models,
         settings,
         seed=options.seed,
-        directory=directory,
+        directory=options.directory or default_directory(),
         progress=options.progress,
-        labels=request.labels,
+        labels=[f"{target.name} {label}" for label in target.labels],
+        note=options.note,
     )
 
 

@@ -25,6 +25,7 @@ from jax import Array
 
 from jatpo import blocks
 from jatpo.model import POMDP
+from jatpo.validate import Coordinates
 
 WIDTHS = (4, 8, 16, 32, 64)  # states in a block
 TRAFFIC = 40  # the cost of one number written and read again, in multiply-adds
@@ -85,17 +86,24 @@ def make_plans(models: Sequence[POMDP]) -> list[Plan]:
     return plans * len(models) if alike else plans
 
 
+def _seen(model: POMDP) -> Coordinates:
+    """(a, y, z, p) of O, without the states that only pad the model: nothing leads on from those."""
+    sparse = model.to_sparse()
+    real = np.zeros(model.num_states, bool)
+    real[sparse.transition[1]] = True
+    a, y, z, p = (part[real[sparse.observation[1]]] for part in sparse.observation)
+    return a, y, z, p
+
+
 def _reveals(model: POMDP) -> bool:
     """Whether every observation is possible in one state only."""
-    a, _, z, _ = model.to_sparse().observation
+    a, _, z, _ = _seen(model)
     return len(np.unique(a * model.num_observations + z)) == len(z)
 
 
 def _table(model: POMDP) -> np.ndarray:
     """O[d, y, z] on the host, with one d if the actions agree."""
-    rows = blocks.observation_blocks(
-        model.to_sparse().observation, model.num_actions, model.num_states, np.dtype(model.dtype)
-    )
+    rows = blocks.observation_blocks(_seen(model), model.num_actions, model.num_states, np.dtype(model.dtype))
     dense = np.zeros((len(rows["symbol"]), model.num_observations))
     np.add.at(dense, (np.arange(len(dense))[:, None], rows["symbol"]), rows["probability"])
     return dense[rows["kind"]]

@@ -50,4 +50,5 @@ class Solution:
 
     def __repr__(self) -> str:
         bounds = f"{self.lower:.4g} ≤ v* ≤ {self.upper:.4g}"
-        return f"Solution({bounds}, {self.num_vectors} vectors, {self.stages} stages, {self.seconds:.1f} s, {self.stopped})"
+        effort = f"{self.num_vectors} vectors, {self.stages} stages, {self.seconds:.1f} s"
+        return f"Solution({bounds}, {effort}, {self.stopped})"

@@ -1,18 +1,16 @@
 """The anytime solver: bounds that hold and close, reasons to stop, and policies that earn what is claimed."""
 
 from dataclasses import replace
-from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from jatpo import domains
 from jatpo.errors import JatpoError
+from jatpo.mdp import TIE
 from jatpo.solve import AnytimeSettings, anytime, solve
 from jatpo.solve.backup import TILE, jit_backup
-from jatpo.solve.policy import action_probabilities_columns
 from oracles import mdp, pomdp_exact
 from random_models import build, example, rows
 from small_pomdps import corridor, revealing, ring, tiger, tiny
@@ -217,25 +215,37 @@ def test_bad_settings(change, text):
 
 
 def simulate(model, policy, trials: int, steps: int, seed: int) -> np.ndarray:
-    """Discounted returns [trials] of a policy that acts on its own beliefs. NumPy, apart from the policy."""
+    """Discounted returns [trials] of a policy that acts on its own beliefs, ties uniform. NumPy only.
+
+    Trials that have come to the same belief share it: `beliefs` [U, X] are different, `place` [trials] says which.
+    """
     random = np.random.default_rng(seed)
     dense = model.to_dense()
-    moves, signs = (np.cumsum(part, axis=2).astype(np.float32) for part in dense[:2])
-    transition, observation = (part.astype(np.float32) for part in dense[:2])
-    probabilities = jax.jit(partial(action_probabilities_columns, num_actions=model.num_actions))
+    moves, signs = (np.cumsum(part, axis=2) for part in dense[:2])
+    num_actions, _, num_observations = signs.shape
+    vectors, acting = np.asarray(policy.vectors, float), np.eye(num_actions)[np.asarray(policy.actions)]
+    projection = random.normal(size=len(dense.initial))
     states = random.choice(len(dense.initial), trials, p=dense.initial / dense.initial.sum())
-    beliefs = np.repeat(dense.initial[None].astype(np.float32), trials, axis=0)
+    beliefs, place = dense.initial[None], np.zeros(trials, int)
     returns = np.zeros(trials)
     for t in range(steps):
-        chances = np.asarray(probabilities(policy, jnp.asarray(beliefs.T))).T
-        actions = (random.random((trials, 1)) < np.cumsum(chances, axis=1)).argmax(axis=1)
+        scores = beliefs @ vectors.T  # [U, V]
+        best = (scores >= scores.max(axis=1, keepdims=True) - TIE) @ acting > 0
+        actions = _drawn(random, np.cumsum(best, axis=1)[place])
         returns += dense.discount**t * dense.reward[states, actions]
         states = _drawn(random, moves[actions, states])
         seen = _drawn(random, signs[actions, states])
-        for a in np.unique(actions):
-            mine = actions == a
-            beliefs[mine] = beliefs[mine] @ transition[a] * observation[a][:, seen[mine]].T
-        beliefs /= beliefs.sum(axis=1, keepdims=True)
+        _, first, place_of = np.unique(
+            (place * num_actions + actions) * num_observations + seen, return_index=True, return_inverse=True
+        )
+        after = np.empty((len(first), len(dense.initial)))
+        for a in np.unique(actions[first]):
+            mine = actions[first] == a
+            after[mine] = beliefs[place[first[mine]]] @ dense.transition[a]
+            after[mine] *= dense.observation[a][:, seen[first[mine]]].T
+        after /= after.sum(axis=1, keepdims=True)
+        _, keep, merged = np.unique(np.round(after @ projection, 9), return_index=True, return_inverse=True)
+        beliefs, place = after[keep], merged[place_of]
     return returns
 
 

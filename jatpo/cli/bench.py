@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from jatpo.cli import bench_evaluate, bench_solve
 from jatpo.cli.output import print_json, print_table
 from jatpo.errors import JatpoError, unknown
 
@@ -35,6 +36,10 @@ app = typer.Typer(
 @app.callback()
 def bench() -> None:
     """Measure speed and memory on this machine."""
+
+
+app.command("solve")(bench_solve.solve)
+app.command("evaluate")(bench_evaluate.evaluate)
 
 
 class CoreFigures(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from jatpo.cli.evaluate import Agents, Json, Quiet, chosen_domains, names_of, working
+from jatpo.cli.evaluate import Agents, Json, Quiet, chosen_sources, names_of, working
 from jatpo.cli.output import print_json, print_table
 
 
@@ -23,7 +23,7 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Measure rollouts and decisions, next to a plain NumPy reference measured in the same run."""
-    chosen = chosen_domains(names or ["all"])
+    chosen = chosen_sources(names or ["all"])
 
     from jatpo.evaluate import benchmark
     from jatpo.evaluate.prepare import PAPER

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -49,7 +51,9 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stand
 
 
 def evaluate(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Domains, or 'all'.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="Domains, files or libraries; 'all': all domains.")
+    ],
     agents: Agents = None,
     trials: Trials = 1024,
     seed: Seed = 0,
@@ -66,7 +70,7 @@ def evaluate(
 
     Solves what is missing. All agents meet the same worlds, so differences between them are paired.
     """
-    chosen = chosen_domains(names)
+    chosen = chosen_sources(names)
     wanted = names_of(agents)
     check_rules(rules)
 
@@ -83,6 +87,7 @@ def evaluate(
     for name in chosen:
         with working(f"solving {name}", quiet) as progress:
             prepared = prepare(name, players, rules, solve_options(seconds, solutions, progress))
+        tell(prepared.notes)
         with session(f"evaluating {name}", seed, store, quiet) as running:
             results = comparison.play(prepared, players, trials, running)
         rows += comparison.compare(results)
@@ -147,13 +152,18 @@ def _paired(row: dict[str, Any]) -> str:
     return f"{row['atpo_minus_low']:+.2f} .. {row['atpo_minus_high']:+.2f}"
 
 
-def chosen_domains(names: Sequence[str]) -> list[str]:
-    """The domains named, each once; `all` stands for all of them."""
+def chosen_sources(names: Sequence[str]) -> list[str]:
+    """The domains, files and libraries named, each once; `all` stands for all domains."""
     from jatpo import domains
 
     chosen: list[str] = []
     for name in names:
-        chosen += domains.names() if name == ALL else [domains.get(name).name]
+        known = name.partition(":")[0] in domains.names() or os.path.exists(name)
+        if name != ALL and not known:
+            from jatpo.files import resolve
+
+            resolve(name)  # raises
+        chosen += domains.names() if name == ALL else [name]
     return list(dict.fromkeys(chosen))
 
 
@@ -186,7 +196,17 @@ def solve_options(seconds: float | None, directory: Path | None, progress: Progr
     from jatpo.evaluate.solutions import SolveOptions
 
     settings = None if seconds is None else solve.AnytimeSettings(seconds=seconds)
-    return SolveOptions(settings, directory=directory, progress=_shown(progress))
+    return SolveOptions(settings, directory=directory, progress=_shown(progress), note=_warn)
+
+
+def _warn(text: str) -> None:
+    print(f"jatpo: {text}", file=sys.stderr)
+
+
+def tell(notes: Sequence[str]) -> None:
+    """Say what was mended on reading files."""
+    for text in notes:
+        print(f"jatpo: note: {text}", file=sys.stderr)
 
 
 def _shown(progress: Progress) -> Callable[..., None]:

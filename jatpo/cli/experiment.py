@@ -21,12 +21,13 @@ from jatpo.cli.evaluate import (
     Solutions,
     Trials,
     check_rules,
-    chosen_domains,
+    chosen_sources,
     names_of,
     open_store,
     session,
     solve_options,
     solver_settings,
+    tell,
     working,
 )
 from jatpo.cli.output import print_json, print_table
@@ -35,7 +36,10 @@ from jatpo.errors import JatpoError
 experiment = typer.Typer(
     help="Experiments beyond the main table, each with its results in one directory.", no_args_is_help=True
 )
-Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="Domains, or 'all'.")]
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NAME...]", help="Domains, files or libraries; 'all': all domains."),
+]
 Out = Annotated[
     Path | None,
     typer.Option(help="Directory for results, results/<experiment> without it; run again to go on."),
@@ -93,7 +97,7 @@ def identification(
 
     curves: list[dict[str, Any]] = []
     summaries: list[dict[str, Any]] = []
-    for name in chosen_domains(names or ["all"]):
+    for name in chosen_sources(names or ["all"]):
         prepared = setup.prepare(name)
         with session(f"identification in {name}", seed, setup.store, quiet) as running:
             curve, summary = identify(prepared, setup.players, trials, running)
@@ -124,7 +128,7 @@ def loss_bound(
     from jatpo.evaluate.bound import loss_bound as bounds
 
     rows: list[dict[str, Any]] = []
-    for name in chosen_domains(names or ["gridworld"]):
+    for name in chosen_sources(names or ["gridworld"]):
         prepared = setup.prepare(name)
         with session(f"loss bound in {name}", seed, setup.store, quiet) as running:
             rows += bounds(prepared, setup.players[0], trials, running)
@@ -160,7 +164,7 @@ def misspecified(
     from jatpo.evaluate.misspecified import misspecified as wrong
 
     rows: list[dict[str, Any]] = []
-    for name in chosen_domains(names or ["all"]):
+    for name in chosen_sources(names or ["all"]):
         prepared = setup.prepare(name)
         with session(f"a wrong library in {name}", seed, setup.store, quiet) as running:
             rows += wrong(prepared, setup.players, trials, running, multiples)
@@ -200,7 +204,9 @@ class _Setup:
 
         with working(f"solving {name}", self._quiet) as progress:
             options = solve_options(self._seconds, self._solutions, progress)
-            return prepare(name, self.players, self._rules, options, pool=pool)
+            prepared = prepare(name, self.players, self._rules, options, pool=pool)
+        tell(prepared.notes)
+        return prepared
 
     def write(self, tables: dict[str, list[dict[str, Any]]]) -> None:
         """Write tables into the directory."""
