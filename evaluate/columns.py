@@ -50,7 +50,7 @@ def condition(predicted: Array, weights: Array, mask: Array, floor: Array) -> tu
     real = mask.astype(predicted.dtype)
     joint = predicted * weights
     evidence = real @ joint  # as a product, since a sum over the first axis does not vectorise
-    total = evidence + floor * jnp.sum(real)
+    total = (evidence + floor * jnp.sum(real))[None, :]
     scale = 1 / jnp.where(total > 0, total, 1)
     beliefs = jnp.where(total > 0, (joint + floor * real[:, None]) * scale, predicted)
     possible = evidence > 0

@@ -26,7 +26,6 @@ from jatpo.errors import JatpoError
 from jatpo.model import POMDP
 from jatpo.solve import bounds, points, stage
 from jatpo.solve.backup import FIRST_ROOM, Vectors, fill, grow, jit_backup
-from jatpo.solve.plan import RevealingPlan
 from jatpo.solve.problem import Problem, generator
 from jatpo.solve.run import Run
 from jatpo.storage import pick
@@ -40,6 +39,7 @@ class Chance(NamedTuple):
     uniform: Array  # [T, 2, W]
     noise: Array  # [T, Z, W], Gumbel
     astray: Array  # [T, 3, N]
+    luck: Array  # []
 
 
 def choose(upper: Array, vectors: Vectors, optimists: Array, stray: Array) -> points.Choose:
@@ -53,7 +53,7 @@ def choose(upper: Array, vectors: Vectors, optimists: Array, stray: Array) -> po
         above = upper @ beliefs  # [A, W]
         below = vectors.alpha @ beliefs  # [V, W]
         best = vectors.action[jnp.argmax(below, axis=0)]
-        optimistic = jnp.arange(beliefs.shape[1]) < optimists
+        optimistic = jnp.arange(beliefs.shape[1], dtype=jnp.int32) < optimists
         guided = jnp.where(optimistic, jnp.argmax(above, axis=0).astype(jnp.int32), best)
         hopeful = above >= jnp.max(below, axis=0, keepdims=True)
         weights = jnp.where(jnp.any(hopeful, axis=0, keepdims=True), hopeful, True).astype(beliefs.dtype)
@@ -117,7 +117,7 @@ def tour(
         alpha, action, _ = jit_backup(model, plan, jit_slice(met, t, keepdims=False), loop.vectors)
         loop = jit_join(loop, alpha, action, beliefs)
     change = np.max(np.asarray(loop.value) - before)
-    new, staying = jit_close(loop, beliefs, chance.uniform[0, 0, 0], room=kept.shape[1])
+    new, staying = jit_close(loop, beliefs, chance.luck, room=kept.shape[1])
     return new, staying, stage.StageInfo(change, (int(last) + 1) * met.shape[2], loop.full)
 
 
@@ -152,7 +152,8 @@ def draw(settings: AnytimeSettings, model: POMDP, random: np.random.Generator) -
     steps, guided = settings.steps, settings.walkers - others
     uniform = random.random((steps, 2, guided), model.dtype)
     noise = random.gumbel(size=(steps, model.num_observations, guided)).astype(model.dtype)
-    return Chance(uniform, noise, random.random((steps, 3, others), model.dtype))
+    astray = random.random((steps, 3, others), model.dtype)
+    return Chance(uniform, noise, astray, random.random(1, model.dtype)[0])
 
 
 def begin(problem: Problem, settings: AnytimeSettings, key: Array) -> Run:
@@ -160,7 +161,7 @@ def begin(problem: Problem, settings: AnytimeSettings, key: Array) -> Run:
     del key
     started = time.perf_counter()
     model = problem.model
-    first = jit_revealed(model) if isinstance(problem.plan, RevealingPlan) else jit_blind(model)
+    first = jit_revealed(model) if problem.reveals else jit_blind(model)
     first, initial = np.asarray(first), np.asarray(model.initial)
     room = min(FIRST_ROOM, settings.capacity)
     vectors = fill(first, np.arange(model.num_actions), model.num_states, room)
@@ -191,7 +192,7 @@ def warm_up(problem: Problem, settings: AnytimeSettings) -> threading.Thread:
         beliefs, loop = jit_gather(met, kept, vectors)
         batch = (settings.walkers, model.num_states)
         loop = jit_join(loop, np.zeros(batch, model.dtype), np.zeros(batch[:1], np.int32), beliefs)
-        jit_close(loop, beliefs, chance.uniform[0, 0, 0], room=settings.keep)
+        jit_close(loop, beliefs, chance.luck, room=settings.keep)
 
     thread = threading.Thread(target=compile_all, daemon=True)
     thread.start()

@@ -73,7 +73,7 @@ def make_plan(model: POMDP) -> Plan:
 
 def make_plans(models: Sequence[POMDP]) -> list[Plan]:
     """The plans of `models`, of one shape."""
-    if all(_reveals(model) for model in models):
+    if all(reveals(model) for model in models):
         return [RevealingPlan() for _ in models]
     tables = [_table(model) for model in models]
     groups = max(len(table) for table in tables)
@@ -95,7 +95,7 @@ def _seen(model: POMDP) -> Coordinates:
     return a, y, z, p
 
 
-def _reveals(model: POMDP) -> bool:
+def reveals(model: POMDP) -> bool:
     """Whether every observation is possible in one state only."""
     a, _, z, _ = _seen(model)
     return len(np.unique(a * model.num_observations + z)) == len(z)

@@ -56,7 +56,7 @@ def fan_out(uniform: Array, noise: Array, model: POMDP, choose: Choose) -> Array
         _, drawn = jax.lax.top_k((logs + noise).ravel(), walkers)
         seen, walker = drawn // walkers, drawn % walkers
         after = predicted[:, walker] * model.observation.likelihood_all(actions[walker], seen)
-        total = jnp.sum(after, axis=0)
+        total = jnp.sum(after, axis=0, keepdims=True)
         after = jnp.where(total > 0, after / jnp.where(total > 0, total, 1), beliefs)
         return (after, logs[seen, walker]), beliefs
 

@@ -14,7 +14,7 @@ from jatpo.library import Library
 from jatpo.model import POMDP
 from jatpo.solve import bounds
 from jatpo.solve.backup import fill, jit_backup
-from jatpo.solve.plan import Plan, RevealingPlan, make_plans
+from jatpo.solve.plan import Plan, make_plans, reveals
 
 jit_qmdp = jax.jit(bounds.qmdp)
 jit_informed = jax.jit(bounds.informed)
@@ -28,6 +28,7 @@ class Problem:
 
     model: POMDP
     plan: Plan
+    reveals: bool  # every observation betrays the state, whatever the plan says for the sake of others
     reachable: np.ndarray  # [X'], the states of the original model that `model` has
     num_states: int  # of the original model
     floor: float  # below every value of it
@@ -53,8 +54,10 @@ def prepare(models: Sequence[POMDP], whole: bool = False) -> list[Problem]:
     library = Library.from_models(parts)
     padded = [library.model(k) for k in range(len(models))]
     return [
-        Problem(part, plan, keep, original.num_states, floor_of(original), original.content_hash())
-        for part, plan, keep, original in zip(padded, make_plans(padded), states, models, strict=True)
+        Problem(*problem, original.num_states, floor_of(original), original.content_hash())
+        for *problem, original in zip(
+            padded, make_plans(padded), map(reveals, parts), states, models, strict=True
+        )
     ]
 
 
@@ -98,7 +101,7 @@ def floor_of(model: POMDP) -> float:
 def upper_vectors(problem: Problem) -> Array:
     """Vectors [A, X] above the optimum: the fast informed bound, or q* where observations betray the state."""
     start = jit_qmdp(problem.model)
-    if isinstance(problem.plan, RevealingPlan):
+    if problem.reveals:
         return start
     return jit_informed(problem.model, start)
 
@@ -111,7 +114,7 @@ def upper_bound(problem: Problem, upper: Array) -> float:
     model = problem.model
     initial, upper = np.asarray(model.initial), np.asarray(upper)
     value = float(np.max(upper @ initial))
-    if isinstance(problem.plan, RevealingPlan):
+    if problem.reveals:
         return value
     vectors = fill(upper, np.arange(model.num_actions), model.num_states)
     after = _after_one_step(model)  # [X, A Z]

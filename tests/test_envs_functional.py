@@ -105,6 +105,18 @@ def test_every_start_state_has_its_share_of_the_uniform_numbers(name):
         assert not shares[k, : len(initial)][initial == 0].any() and not shares[k, len(initial) :].any()
 
 
+@pytest.mark.parametrize(("uniform", "place"), [(0.0, 0), (1 - 2.0**-24, -1)])
+def test_extreme_uniforms_pick_possible_starts(monkeypatch, uniform, place):
+    def fixed(key, shape=(), dtype=jnp.float32):
+        return jnp.full(shape, uniform, dtype)
+
+    env = envs.make("ntu", prior=[0, 1, 0, 0])
+    monkeypatch.setattr(jax.random, "uniform", fixed)
+    _, state = env.reset(jax.random.key(0))
+    possible = np.flatnonzero(domains.describe("ntu", 1).initial)
+    assert possible[0] > 0 and (int(state.model), int(state.state)) == (1, possible[place])
+
+
 def test_an_episode_is_done_at_the_horizon_and_the_next_begins():
     env = envs.make(TIGER, horizon=3)
     step = jax.jit(env.step)

@@ -53,6 +53,14 @@ def test_seeds_hold():
     assert play(env, 8, actions) != first
 
 
+def test_every_step_has_its_own_chance():
+    """The tiger does not move while one listens, and 15 of 100 noises mislead."""
+    env = AdHocEnv(TIGER, horizon=400)
+    _, info = env.reset(seed=0)
+    misled = sum(env.step(0)[0] != info["state"] for _ in range(400))
+    assert abs(misled - 60) < 4 * np.sqrt(400 * 0.15 * 0.85)
+
+
 @pytest.mark.parametrize("source", ["abandoned-power-plant", "gridworld"])
 def test_a_vector_is_single_environments_side_by_side(source):
     vector = gymnasium.make_vec(ID, num_envs=3, source=source, horizon=4)

@@ -7,7 +7,8 @@ import pytest
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 from jatpo import domains
-from jatpo.domains import MMDP, World, every_action
+from jatpo.domains import MMDP, World
+from jatpo.domains.description import from_array
 from jatpo.envs.pettingzoo import TeamEnv
 from jatpo.envs.team import draw
 from jatpo.errors import JatpoError
@@ -163,7 +164,10 @@ def registry(monkeypatch):
 
 
 def corridor(order, replies=("wait", "push")):
-    """Two places; the agent goes to the one it names, and a teammate who pushes sends it to the other."""
+    """Two places; the agent goes to the one it names, and a teammate who pushes sends it to the other.
+
+    The teammate pushes more often, and the sensor is perfect, when the agent goes right.
+    """
     places = {"left": 0, "right": 1}
     to = np.array([places[name] for name in order])
     successors = (to[:, None, None] ^ np.arange(len(replies))[None, :, None] % 2)[..., None]
@@ -177,11 +181,13 @@ def corridor(order, replies=("wait", "push")):
         np.array([1.0, 0.0]),
         0.9,
     )
-    sensor = np.array([[0.9, 0.1], [0.2, 0.8], [1.0, 0.0]])
+    sensor = {"left": [[0.9, 0.1], [0.2, 0.8], [1, 0]], "right": [[1, 0], [0, 1], [1, 0]]}
     seen = tuple(f"see {name}" for name in order)
-    by_place = sensor if order[0] == "left" else sensor[:, ::-1]
-    policy = np.tile([0.75, *np.full(len(replies) - 1, 0.25 / (len(replies) - 1))], (3, 1))
-    return World("corridor", mmdp, lambda: policy, every_action(by_place, 2), seen)
+    views = np.array([sensor[name] for name in order])[:, :, to]  # [A, X, Z], what is seen in this order too
+    waits = {"left": 0.75, "right": 0.5}
+    rest = len(replies) - 1
+    policy = np.array([[[waits[name], *np.full(rest, (1 - waits[name]) / rest)]] * 3 for name in order])
+    return World("corridor", mmdp, lambda: policy, from_array(views), seen)
 
 
 def test_models_matched_by_name_have_one_order(tmp_path, registry):
@@ -202,6 +208,19 @@ def test_models_matched_by_name_have_one_order(tmp_path, registry):
             symbols, chances = team.observations(x, a)
             assert chances == pytest.approx(dense.observation[a, x, symbols], abs=1e-6)
     assert by_name(range(3), env.teams[0].arrivals(0, 1, 0)) == {1: 1.0}
+    np.testing.assert_array_equal(env.teams[0].policy, env.teams[1].policy)
+
+
+def test_the_agent_sees_what_its_action_shows(registry):
+    domains.register("forth")(lambda model: corridor(("left", "right")))
+    env = TeamEnv("forth", horizon=200)
+    seen, _ = env.reset(seed=0)
+    right = {False: 0, True: 0}
+    for step in range(200):
+        action = step % 2
+        seen, *_ = env.step({"agent": action, "teammate": step // 2 % 2})
+        right[action == 1] += seen["agent"] == seen["teammate"]
+    assert right[True] == 100 and 70 < right[False] < 98
 
 
 def test_models_without_a_teammate_are_refused(tmp_path, registry):

@@ -3,6 +3,8 @@
 import csv
 import json
 import math
+import re
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +22,7 @@ from jatpo.evaluate import (
     misspecified,
     mixture,
     published,
+    registry,
     report,
     rollout,
     scaling,
@@ -29,7 +32,7 @@ from jatpo.evaluate import (
     store,
 )
 from jatpo.evaluate.player import Player
-from jatpo.evaluate.prepare import Session, choose_agents, prepare
+from jatpo.evaluate.preparation import Session, choose_agents, prepare
 from jatpo.library import Library
 from jatpo.solve.policy import Policy, stack
 from oracles import atpo as oracle
@@ -350,7 +353,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tiny, tmp_path, monkeypatch):
     ran = []
     original = rollout.run_chunks
     monkeypatch.setattr(
-        "jatpo.evaluate.prepare.run_chunks",
+        "jatpo.evaluate.preparation.run_chunks",
         lambda key, agent, task, horizon, chunks, record: (
             ran.extend(chunks) or original(key, agent, task, horizon, chunks, record)
         ),
@@ -506,3 +509,20 @@ def test_the_page_tells_what_does_not_fit():
     assert "**0 of 1** cells" in text
     assert "| gridworld | ATPO | 50.00 ± 2.00 | 86.53 ± 9.12 | -22.6 |" in text
     assert "**50.0 (86.5)**" in text
+
+
+def test_the_examples_of_the_documentation_run(monkeypatch, tmp_path, capsys):
+    """Every Python block of docs/agents.md, in one namespace; the agent it registers plays."""
+    monkeypatch.setitem(solutions.PROVIDERS, "policies", tiny_domain.stand_in_policies)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(registry, "_agents", dict(registry._agents))
+    text = (Path(__file__).parent.parent / "docs" / "agents.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 3
+    names = {"__name__": "__main__"}
+    for block in blocks:
+        exec(compile(block, "agents.md", "exec"), names)
+    assert "(256, 51, 2)" in capsys.readouterr().out
+    prepared = names["plant"]
+    run = Session(0).run("x", registry.get("follow"), prepared.task, prepared.horizon, 64)
+    assert run.returns.mean() > 80

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from jatpo.cli import bench_evaluate, bench_solve
+from jatpo.cli import bench_domains, bench_evaluate, bench_solve
 from jatpo.cli.output import print_json, print_table
 from jatpo.errors import JatpoError, unknown
 
@@ -38,6 +38,7 @@ def bench() -> None:
     """Measure speed and memory on this machine."""
 
 
+app.command("domains")(bench_domains.domains)
 app.command("solve")(bench_solve.solve)
 app.command("evaluate")(bench_evaluate.evaluate)
 

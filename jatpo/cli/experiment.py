@@ -174,6 +174,41 @@ def misspecified(
     setup.finish({"misspecified": rows}, columns, json)
 
 
+@experiment.command("off-policy")
+def off_policy(
+    names: Names = None,
+    shares: Annotated[str, typer.Option(help="Shares of walkers that act at random.")] = "0,0.125,0.5",
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of the anytime solver for each model.")] = 12,
+    agents: Agents = "perseus,atpo",
+    trials: Trials = 4096,
+    seed: Seed = 0,
+    rules: Rules = "as_run",
+    preset: Preset = "exact",
+    solutions: Solutions = None,
+    out: Out = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """What random walkers in the anytime solver are worth to the informed agent and to ATPO."""
+    wanted = parse_numbers(shares)
+    setup = _Setup(
+        "off-policy", agents, seed, rules, preset, None, solutions, out, quiet, shares=wanted, rounds=rounds
+    )
+
+    from jatpo.evaluate.exploration import exploration_rows
+    from jatpo.solve import AnytimeSettings
+
+    rows: list[dict[str, Any]] = []
+    for name in chosen_sources(names or ["gridworld"]):
+        for share in wanted:
+            settings = AnytimeSettings(seconds=0, gap=0, stages=rounds, off_policy=share)
+            prepared = setup.prepare(name, settings=settings)
+            with session(f"off-policy share {share:g} in {name}", seed, None, quiet) as running:
+                rows += exploration_rows(prepared, share, setup.players, trials, running)
+        setup.write({"off-policy": rows})
+    setup.finish({"off-policy": rows}, ("domain", "off_policy", "agent", "trials", "mean", "low", "high"), json)
+
+
 class _Setup:
     """What all experiments begin and end with."""
 
@@ -191,19 +226,22 @@ class _Setup:
         **more: Any,
     ) -> None:
         check_rules(rules)
-        from jatpo.evaluate.prepare import choose_agents
+        from jatpo.evaluate.preparation import choose_agents
 
         self.players = choose_agents(names_of(agents), preset)
         settings = {"seed": seed, "rules": rules, "preset": preset, **solver_settings(seconds), **more}
         self.store = open_store(out or Path("results") / name, name, settings)
         self._rules, self._seconds, self._solutions, self._quiet = rules, seconds, solutions, quiet
 
-    def prepare(self, name: str, pool: bool = False) -> Any:
-        """Build and solve a domain."""
-        from jatpo.evaluate.prepare import prepare
+    def prepare(self, name: str, pool: bool = False, settings: Any = None) -> Any:
+        """Build and solve a domain, with `settings` of the solver where they are given."""
+        from dataclasses import replace
+
+        from jatpo.evaluate.preparation import prepare
 
         with working(f"solving {name}", self._quiet) as progress:
             options = solve_options(self._seconds, self._solutions, progress)
+            options = options if settings is None else replace(options, settings=settings)
             prepared = prepare(name, self.players, self._rules, options, pool=pool)
         tell(prepared.notes)
         return prepared

@@ -1,0 +1,1 @@
+"""Replays, figures and the report page."""

@@ -1,0 +1,353 @@
+"""One episode, step by step: what was so, what was done and seen, and what the agent made of it.
+
+The numbers are those of trial `trial` of a rollout with the same seed, so an episode can be looked at that
+an evaluation counted. Of the beliefs only that of the leading model is kept, the one with the highest
+posterior at that time. Shapes: T steps, K models, A actions, X states; what holds before each action and at
+the end has T+1 entries.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jatpo.domains import Scene
+from jatpo.errors import JatpoError
+from jatpo.report import setting
+from jatpo.report.setting import Setting
+from jatpo.report.words import action_words, observation_words
+
+if TYPE_CHECKING:
+    from jatpo.evaluate.agent import Agent
+    from jatpo.evaluate.preparation import Prepared
+    from jatpo.evaluate.rollout import Trials
+    from jatpo.model import POMDP
+
+FAINT = 5e-4  # a place less likely than this is left out of a heat map
+DIGITS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """An episode of T steps, and the names to tell it by. `scenes` are those of the true and leading models."""
+
+    title: str
+    agent: str
+    sees: str
+    knows: str
+    rules: str | None
+    seed: int
+    trial: int
+    horizon: int
+    labels: tuple[str, ...]
+    truth: int
+    action_names: tuple[str, ...]
+    observation_names: tuple[str, ...]
+    scenes: Mapping[int, Scene]
+    states: np.ndarray  # [T+1]
+    actions: np.ndarray  # [T]
+    observations: np.ndarray  # [T]
+    rewards: np.ndarray  # [T]
+    probabilities: np.ndarray  # [T, A], of the agent's choice
+    posterior: np.ndarray | None = None  # [T+1, K]
+    entropy: np.ndarray | None = None  # [T+1]
+    beliefs: np.ndarray | None = None  # [T+1, X], of the leading model
+
+    @property
+    def num_steps(self) -> int:
+        """T."""
+        return len(self.actions)
+
+    @cached_property
+    def returns(self) -> np.ndarray:
+        """What was earned so far, undiscounted [T+1]."""
+        return np.concatenate([[0.0], np.cumsum(self.rewards, dtype=np.float64)])
+
+    @cached_property
+    def leaders(self) -> np.ndarray | None:
+        """The model with the highest posterior [T+1]."""
+        return None if self.posterior is None else np.argmax(self.posterior, axis=1)
+
+    def leader(self, time: int) -> int | None:
+        """The leading model at a time, for agents that have a posterior."""
+        return None if self.leaders is None else int(self.leaders[time])
+
+    def state_name(self, time: int) -> str:
+        """The name of the state at a time."""
+        return self.scenes[self.truth].states[self.states[time]]
+
+    def did(self, time: int) -> str | None:
+        """The action that led to a time, in words; None at the start."""
+        if time == 0:
+            return None
+        return action_words(self.action_names[self.actions[time - 1]], self.action_names)
+
+    def saw(self, time: int) -> str | None:
+        """What the agent saw at a time, in words; None where it saw nothing."""
+        if self.sees == "state":
+            return f"the state itself: {self.state_name(time)}"
+        if time == 0 or self.sees == "nothing":
+            return None
+        action = self.action_names[self.actions[time - 1]]
+        return observation_words(
+            self.observation_names[self.observations[time - 1]], action, self.action_names
+        )
+
+    def belief(self, time: int) -> tuple[Scene, np.ndarray] | None:
+        """The leading model's scene and its belief over states [X], for agents that have beliefs."""
+        leader = self.leader(time)
+        if self.beliefs is None or leader is None:
+            return None
+        scene = self.scenes[leader]
+        return scene, self.beliefs[time, : len(scene.states)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything a replay shows, in terms of JSON's own types."""
+        own = ("title", "agent", "sees", "knows", "rules", "seed", "trial", "horizon", "truth")
+        return {
+            **{name: getattr(self, name) for name in own},
+            "steps": self.num_steps,
+            "return": _round(self.returns[-1]),
+            "models": list(self.labels),
+            "actions": list(self.action_names),
+            "stages": {str(k): _stage(scene) for k, scene in self.scenes.items()},
+            "frames": [self._frame(time) for time in range(self.num_steps + 1)],
+        }
+
+    def _frame(self, time: int) -> dict[str, Any]:
+        """One moment: how things are, and what led there."""
+        before = time - 1
+        return {
+            "time": time,
+            "state": self.state_name(time),
+            "snapshot": _snapshot(self.scenes[self.truth], int(self.states[time])),
+            "action": self.action_names[self.actions[before]] if time else None,
+            "observation": self.observation_names[self.observations[before]] if time else None,
+            "did": self.did(time),
+            "saw": self.saw(time),
+            "reward": _round(self.rewards[before]) if time else None,
+            "return": _round(self.returns[time]),
+            "chances": None if time == self.num_steps else _list(self.probabilities[time]),
+            "posterior": None if self.posterior is None else _list(self.posterior[time]),
+            "entropy": None if self.entropy is None else _round(self.entropy[time]),
+            "leader": self.leader(time),
+            "belief": self._believed(time),
+        }
+
+    def _believed(self, time: int) -> dict[str, Any] | None:
+        """The heat map of the leading model, and its likeliest states."""
+        found = self.belief(time)
+        if found is None:
+            return None
+        scene, belief = found
+        likely = [[name, _round(chance)] for name, chance in scene.likeliest(belief)]
+        heat = {}
+        for who in scene.stage.uncertain if scene.stage else ():
+            marginal = scene.stage.marginal(who, belief)
+            heat[who] = [[int(place), _round(marginal[place])] for place in np.flatnonzero(marginal > FAINT)]
+        return {"heat": heat, "likely": likely, "snapshot": _snapshot(scene, int(np.argmax(belief)))}
+
+
+def record(
+    source: str | os.PathLike[str] | Prepared | Setting,
+    agent: str | Agent = "atpo",
+    seed: int = 0,
+    rules: str = "as_run",
+    *,
+    trial: int = 0,
+    model: int | None = None,
+    solutions: Path | None = None,
+    horizon: int | None = None,
+    preset: str = "exact",
+    quiet: bool = True,
+    **solving: Any,
+) -> Episode:
+    """Trial `trial` of `agent` on a domain, file or library; on `model`, if given, as the true one.
+
+    `source` may also be what `jatpo.evaluate.preparation` returned, if that was solved for the agent: then `rules`
+    and how to solve do not matter. `solutions` is the directory of solutions; `solving` are `seconds` for each
+    model (the paper's settings without it) or other fields of `SolveOptions`. Not `quiet`, the names of the
+    models that are being solved appear on standard error.
+    """
+    chosen = choose_agent(agent, preset)
+    if isinstance(source, Setting):
+        place = source
+    elif isinstance(source, str | os.PathLike):
+        place = setting.prepare(source, chosen, rules, _options(solutions, quiet, **solving))
+    else:
+        place = setting.of_prepared(source)
+    return play(place, chosen, seed, trial=trial, model=model, horizon=horizon)
+
+
+def _options(directory: Path | None, quiet: bool, seconds: float | None = None, **fields: Any) -> Any:
+    """`SolveOptions`, by the paper's settings or for `seconds` each model."""
+    from jatpo.evaluate.solutions import SolveOptions
+    from jatpo.solve import AnytimeSettings
+
+    if seconds is not None:
+        fields["settings"] = AnytimeSettings(seconds=seconds)
+    fields.setdefault("progress", None if quiet else _tell_models())
+    return SolveOptions(directory=directory, **fields)
+
+
+def _tell_models() -> Callable[..., None]:
+    """Progress of the solver: the name of each model as its turn comes, on standard error."""
+    import sys
+
+    begun: set[str] = set()
+
+    def tell(**fields: Any) -> None:
+        label = str(fields.get("label"))
+        if label not in begun:
+            begun.add(label)
+            print(f"solving {label}", file=sys.stderr, flush=True)
+
+    return tell
+
+
+def choose_agent(agent: str | Agent, preset: str = "exact") -> Agent:
+    """An agent by its name, with the floor of `preset`; anything else is taken as an agent."""
+    from jatpo.evaluate.preparation import choose_agents
+
+    return choose_agents([agent], preset)[0] if isinstance(agent, str) else agent
+
+
+def play(
+    place: Setting,
+    agent: Agent,
+    seed: int = 0,
+    *,
+    trial: int = 0,
+    model: int | None = None,
+    horizon: int | None = None,
+) -> Episode:
+    """One trial on a library that is solved for the agent; it ends early in a state that is left no more."""
+    if trial < 0:
+        raise JatpoError(f"there is no trial {trial}: count from 0")
+    horizon = horizon or place.horizon
+    found = _roll(place, agent, seed, trial, model, horizon)
+    truth, steps = int(found.truth[0]), found.records
+    last = _end(place.models[truth], steps["states"][0])
+    until = {name: part[0, :last] for name, part in steps.items()}
+    moments = {name: part[0, : last + 1] for name, part in steps.items()}
+    posterior = moments.get("posterior")
+    leaders = [] if posterior is None else np.argmax(posterior, axis=1).tolist()
+    return Episode(
+        title=place.name,
+        agent=agent.name,
+        sees=agent.sees,
+        knows=agent.knows,
+        rules=place.rules,
+        seed=seed,
+        trial=trial,
+        horizon=horizon,
+        labels=tuple(place.labels),
+        truth=truth,
+        action_names=place.models[0].actions,
+        observation_names=place.models[0].observations,
+        scenes={k: place.scene(k) for k in sorted({truth, *leaders})},
+        states=moments["states"],
+        actions=until["actions"],
+        observations=until["observations"],
+        rewards=until["rewards"],
+        probabilities=until["probabilities"],
+        posterior=posterior,
+        entropy=moments.get("entropy"),
+        beliefs=moments.get(LEADING),
+    )
+
+
+LEADING = "leading belief"
+ALWAYS = ("rewards", "actions", "observations", "probabilities", "states")
+
+
+def _roll(place: Setting, agent: Agent, seed: int, trial: int, model: int | None, horizon: int) -> Trials:
+    """The records of one trial [1, ...]; with `model` as the true one if it is given."""
+    import jax
+
+    from jatpo.evaluate.rollout import chunk_size, reported, run_chunks
+
+    task = place.task if model is None else _forced(place, model)
+    chunk, slot = divmod(trial, chunk_size(task.library))
+    watched = dataclasses.replace(agent, report=_report_leading(agent.report, slot))
+    told = [name for name in ("posterior", "entropy", LEADING) if name in reported(watched, task)]
+    runs = run_chunks(jax.random.key(seed), watched, task, horizon, [chunk], (*ALWAYS, *told))
+    ((_, trials),) = runs
+    records = {
+        name: part if name == LEADING else part[slot : slot + 1] for name, part in trials.records.items()
+    }
+    one = (part[slot : slot + 1] for part in trials[:-1])
+    return type(trials)(*one, records)
+
+
+def _forced(place: Setting, model: int) -> Any:
+    """The task with `model` as the true one in every trial."""
+    import jax.numpy as jnp
+
+    count = len(place.models)
+    if not 0 <= model < count:
+        raise JatpoError(f"{place.name} has models 0 to {count - 1}, and model {model} was asked for")
+    weights = place.task.weights
+    return place.task._replace(weights=jnp.asarray(np.eye(count)[model], weights.dtype))
+
+
+@lru_cache(maxsize=64)
+def _report_leading(report: Callable, slot: int) -> Callable:
+    """`report`, and with it of trial `slot` alone the belief of the model that leads there [X, 1].
+
+    The beliefs of a whole chunk of trials would take gigabytes.
+    """
+    import jax.numpy as jnp
+
+    def extended(knowledge: Any, memory: Any) -> dict[str, Any]:
+        told = report(knowledge, memory)
+        posterior, beliefs = told.get("posterior"), told.get("beliefs")
+        if posterior is None or beliefs is None or (posterior.ndim, beliefs.ndim) != (2, 3):
+            return told
+        here = min(slot, posterior.shape[1] - 1)
+        return {**told, LEADING: beliefs[jnp.argmax(posterior[:, here]), :, here][:, None]}
+
+    return extended
+
+
+def _end(model: POMDP, states: np.ndarray) -> int:
+    """The step at which a state is reached that earns nothing and is left no more; the last one otherwise."""
+    import jax.numpy as jnp
+
+    from jatpo.belief import predict
+
+    last = int(states[-1])
+    here = jnp.asarray(np.eye(1, model.num_states, last)[0], model.dtype)
+    stays = all(float(predict(model, here, jnp.int32(a))[last]) == 1.0 for a in range(model.num_actions))
+    if not stays or np.asarray(model.reward[last]).any():
+        return len(states) - 1
+    return int(np.argmax(states == last))
+
+
+def _stage(scene: Scene) -> dict[str, Any] | None:
+    if scene.stage is None:
+        return None
+    return {**scene.stage.to_json(), "uncertain": list(scene.stage.uncertain[:2])}
+
+
+def _snapshot(scene: Scene, state: int) -> dict[str, Any] | None:
+    shown = scene.snapshot(state)
+    if shown is None:
+        return None
+    marks = {str(place): text for place, text in shown.marks.items()}
+    return {"positions": shown.positions, "marks": marks, "hands": shown.hands, "goals": list(shown.goals)}
+
+
+def _round(value: Any) -> float:
+    return round(float(value), DIGITS)
+
+
+def _list(values: np.ndarray) -> list[float]:
+    return [_round(value) for value in values]

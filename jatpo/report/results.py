@@ -1,0 +1,65 @@
+"""The tables of a directory of results, as `jatpo reproduce`, `jatpo evaluate` and `jatpo experiment` leave them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jatpo.errors import JatpoError
+
+Row = Mapping[str, Any]
+TABLES = (
+    "summary",
+    "times",
+    "solutions",
+    "identification",
+    "curves",
+    "scaling",
+    "rules",
+    "effects",
+)
+RUN = "run.json"
+
+
+@dataclass(frozen=True)
+class Results:
+    """Tables by name, each a list of rows; a table that was not made is empty. `run` holds the settings."""
+
+    tables: Mapping[str, Sequence[Row]]
+    run: Mapping[str, Any]
+    manifest: Mapping[str, Any]
+
+    def __getitem__(self, table: str) -> Sequence[Row]:
+        return self.tables.get(table, ())
+
+    def domains(self, table: str = "summary") -> list[str]:
+        """The domains of a table, in its order."""
+        return list(dict.fromkeys(row["domain"] for row in self[table]))
+
+    def of(self, table: str, domain: str) -> list[Row]:
+        """The rows of one domain."""
+        return [row for row in self[table] if row["domain"] == domain]
+
+
+def load(directory: str | os.PathLike[str]) -> Results:
+    """Read all tables that are in a directory of results."""
+    path = Path(directory)
+    if not (path / "manifest.json").is_file():
+        raise JatpoError(
+            f"{path} holds no results of jatpo: give the directory that 'jatpo reproduce --out' wrote"
+        )
+    tables = {name: _read(path / f"{name}.json", []) for name in TABLES}
+    return Results(tables, _read(path / RUN, {}), _read(path / "manifest.json", {}))
+
+
+def _read(path: Path, missing: Any) -> Any:
+    if not path.exists():
+        return missing
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise JatpoError(f"{path} cannot be read as JSON: run the command that made it again") from error
