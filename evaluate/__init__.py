@@ -1,8 +1,6 @@
-"""Agents, rollouts and the statistics of experiments. The names below are loaded on first use.
+"""Agents, rollouts and the statistics of experiments (docs/agents.md).
 
-agents = choose_agents(["atpo", "random"])
-prepared = prepare("gridworld", agents)
-results = compare(play(prepared, agents, 1024, Session(seed=0)))
+The names below are loaded on first use; `jatpo.evaluate.prepare` finds and solves the models of a domain.
 """
 
 from __future__ import annotations
@@ -21,9 +19,8 @@ _HOME = {
     "Trials": "rollout",
     "run": "rollout",
     "run_chunks": "rollout",
-    "Session": "preparation",
-    "choose_agents": "preparation",
-    "prepare": "preparation",
+    "Session": "prepare",
+    "choose_agents": "prepare",
     "SolveOptions": "solutions",
     "Store": "store",
     "compare": "comparison",

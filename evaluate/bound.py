@@ -16,7 +16,7 @@ from jax import Array
 
 from jatpo.evaluate import losses, mixture
 from jatpo.evaluate.agent import Agent, Knowledge
-from jatpo.evaluate.preparation import Prepared, Session
+from jatpo.evaluate.prepare import Prepared, Session
 from jatpo.evaluate.task import Task, knowledge_of
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from jatpo.evaluate import statistics
 from jatpo.evaluate.agent import Agent
 from jatpo.evaluate.comparison import play
-from jatpo.evaluate.preparation import Prepared, Session
+from jatpo.evaluate.prepare import Prepared, Session
 
 
 def exploration_rows(

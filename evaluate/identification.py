@@ -14,7 +14,7 @@ import numpy as np
 
 from jatpo.evaluate import published, statistics
 from jatpo.evaluate.agent import Agent
-from jatpo.evaluate.preparation import Prepared, Session
+from jatpo.evaluate.prepare import Prepared, Session
 from jatpo.evaluate.rollout import Trials
 
 SURE = 0.9

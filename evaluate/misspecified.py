@@ -21,7 +21,7 @@ from jatpo import domains
 from jatpo.errors import JatpoError
 from jatpo.evaluate import statistics
 from jatpo.evaluate.agent import Agent
-from jatpo.evaluate.preparation import Prepared, Session
+from jatpo.evaluate.prepare import Prepared, Session
 from jatpo.evaluate.rollout import Trials, reported
 from jatpo.evaluate.task import Task
 from jatpo.evaluate.world import joined

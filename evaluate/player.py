@@ -28,25 +28,36 @@ from jatpo.model import POMDP
 
 
 @partial(jax.jit, static_argnames="agent")
-def _begin(agent: Functions, key: Array, knowledge: Knowledge, seen: Array | None) -> tuple[Memory, Array]:
-    """The memory before the first action and the probabilities of the actions [A]."""
-    first, plan = jax.random.split(key)
+def _begin(
+    agent: Functions, key: Array, episode: Array, knowledge: Knowledge, seen: Array | None
+) -> tuple[Array, Memory, Array]:
+    """The episode's key, the memory before the first action, the probabilities of the actions [A, 1]."""
+    key = jax.random.fold_in(key, episode)
+    first, plan = jax.random.split(jax.random.fold_in(key, 0))
     memory = agent.init(first[None], knowledge, seen)
-    return memory, agent.policy(plan[None], knowledge, memory)
+    return key, memory, agent.policy(plan[None], knowledge, memory)
 
 
 @partial(jax.jit, static_argnames="agent")
 def _advance(
-    agent: Functions, key: Array, knowledge: Knowledge, memory: Memory, action: Array, seen: Array | None
+    agent: Functions,
+    key: Array,
+    step: Array,
+    knowledge: Knowledge,
+    memory: Memory,
+    action: Array,
+    seen: Array | None,
 ) -> tuple[Memory, Array]:
-    """The memory after one step and the probabilities of the actions that follow [A]."""
-    memory = agent.observe(knowledge, memory, action[None], seen)
-    return memory, agent.policy(key[None], knowledge, memory)
+    """The memory after one step and the probabilities of the actions that follow [A, 1]."""
+    memory = agent.observe(knowledge, memory, action, seen)
+    plan = jax.random.fold_in(key, step)
+    return memory, agent.policy(plan[None], knowledge, memory)
 
 
 @jax.jit
-def _choose(key: Array, probabilities: Array) -> Array:
-    return choose(jax.random.uniform(key, (1,), probabilities.dtype), probabilities)[0]
+def _choose(key: Array, step: Array, probabilities: Array) -> Array:
+    uniform = jax.random.uniform(jax.random.fold_in(key, step), (1,), probabilities.dtype)
+    return choose(uniform, probabilities)[0]
 
 
 class Player:
@@ -80,32 +91,37 @@ class Player:
         self._knowledge = permit(agent.functions, everything, jnp.asarray(agent.informed), truth)
         self._num_actions, self._num_observations = task.library.num_actions, task.library.num_observations
         self._num_states = task.library.num_states
-        self._episodes = jax.random.key(seed)
+        self._seed = jax.random.key(seed)
         self._episode = -1
         self._memory: Memory = None
 
-    def reset(self, state: int | None = None) -> None:
+    def reset(self, state: int | str | None = None) -> None:
         """Begin an episode; agents that see states need the first one."""
-        self._episode += 1
-        self._key = jax.random.fold_in(self._episodes, self._episode)
-        self._step = 0
         seen = self._seen(state, first=True)
-        self._memory, self._probabilities = _begin(
-            self.agent.functions, self._next_key(), self._knowledge, seen
+        self._episode += 1
+        self._step = 0
+        self._key, self._memory, self._probabilities = _begin(
+            self.agent.functions, self._seed, np.uint32(self._episode), self._knowledge, seen
         )
 
     def act(self) -> int:
         """The number of the next action, drawn from `probabilities`."""
         self._check_begun()
-        return int(_choose(self._next_key(), self._probabilities))
+        return int(_choose(self._key, self._next_step(), self._probabilities))
 
     def observe(self, action: int | str, observation: int | str | None = None) -> None:
         """Take in that `action` was done and what was seen then (for agents that see states: the state)."""
         self._check_begun()
-        number = jnp.int32(self._number("action", action, self._num_actions, 1))
+        number = self._number("action", action, self._num_actions, 1)
         seen = self._seen(observation)
         self._memory, self._probabilities = _advance(
-            self.agent.functions, self._next_key(), self._knowledge, self._memory, number, seen
+            self.agent.functions,
+            self._key,
+            self._next_step(),
+            self._knowledge,
+            self._memory,
+            np.full(1, number, np.int32),
+            seen,
         )
 
     @property
@@ -138,15 +154,16 @@ class Player:
             )
         return told[name]
 
-    def _next_key(self) -> Array:
+    def _next_step(self) -> np.uint32:
+        """A number for the next key of this episode."""
         self._step += 1
-        return jax.random.fold_in(self._key, self._step)
+        return np.uint32(self._step)
 
     def _check_begun(self) -> None:
         if self._memory is None:
             raise JatpoError("no episode has begun: call reset() first")
 
-    def _seen(self, seen: int | str | None, first: bool = False) -> Array | None:
+    def _seen(self, seen: int | str | None, first: bool = False) -> np.ndarray | None:
         """What the agent sees [1]; None where it declared so, and before the first action."""
         sees = self.agent.sees
         if sees == "nothing" or (sees == "observation" and first):
@@ -154,7 +171,7 @@ class Player:
         if seen is None:
             raise JatpoError(f"agent '{self.agent.name}' sees the {sees}: give it")
         size, field = (self._num_states, 0) if sees == "state" else (self._num_observations, 2)
-        return jnp.full(1, self._number(sees, seen, size, field), jnp.int32)
+        return np.full(1, self._number(sees, seen, size, field), np.int32)
 
     def _number(self, kind: str, value: int | str, size: int, field: int) -> int:
         """The number of an action, observation or state given by number or name."""

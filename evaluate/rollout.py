@@ -80,9 +80,8 @@ def run_chunk(
         told = before(carry)
         probabilities = agent.policy(keys, knowledge, carry.memory)
         actions = choose(choice, probabilities)
-        arrived, observations, rewards = world.step(
-            task.world, of_world, carry.states, truth * num_actions + actions
-        )
+        joined = truth * num_actions + actions
+        arrived, observations, rewards = world.step_apart(task.world, of_world, carry.states, joined)
         memory = agent.observe(knowledge, carry.memory, actions, sight(agent, arrived, observations))
         done = dict(zip(OF_STEP, (rewards, actions, observations, probabilities), strict=True))
         discounted = carry.discounted + carry.weight * rewards

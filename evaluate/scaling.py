@@ -17,7 +17,7 @@ from jatpo.errors import JatpoError
 from jatpo.evaluate import published, statistics
 from jatpo.evaluate.agent import Agent
 from jatpo.evaluate.comparison import BEST, WORST
-from jatpo.evaluate.preparation import Prepared, Session
+from jatpo.evaluate.prepare import Prepared, Session
 
 BASELINES = (BEST, "perseus", WORST)
 

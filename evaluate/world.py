@@ -41,6 +41,16 @@ def step(world: POMDP, uniform: Array, states: Array, actions: Array) -> tuple[A
     return jax.vmap(one)(uniform, states, actions)
 
 
+def step_apart(world: POMDP, uniform: Array, states: Array, actions: Array) -> tuple[Array, Array, Array]:
+    """`step`, kept apart from what uses it.
+
+    XLA would fuse the draws into a filter and repeat them for every state of every belief. The condition,
+    which always holds, is one that it cannot see through (an optimization barrier does not stop it).
+    """
+    nothing = jnp.zeros_like(states), jnp.zeros_like(states), jnp.zeros(states.shape, world.reward.dtype)
+    return jax.lax.cond(uniform[0, 0] >= 0, step, lambda *_: nothing, world, uniform, states, actions)
+
+
 def _merge(leaf: Array) -> Array:
     """[K, A, ...] as [K·A, ...]."""
     return leaf.reshape(leaf.shape[0] * leaf.shape[1], *leaf.shape[2:])

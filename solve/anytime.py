@@ -153,7 +153,8 @@ def draw(settings: AnytimeSettings, model: POMDP, random: np.random.Generator) -
     uniform = random.random((steps, 2, guided), model.dtype)
     noise = random.gumbel(size=(steps, model.num_observations, guided)).astype(model.dtype)
     astray = random.random((steps, 3, others), model.dtype)
-    return Chance(uniform, noise, astray, random.random(1, model.dtype)[0])
+    luck = random.random(1, model.dtype)[0]
+    return Chance(*jax.device_put((uniform, noise, astray, luck)))
 
 
 def begin(problem: Problem, settings: AnytimeSettings, key: Array) -> Run:
@@ -178,7 +179,7 @@ def warm_up(problem: Problem, settings: AnytimeSettings) -> threading.Thread:
     model = problem.model
     chance = draw(settings, model, np.random.default_rng(0))
     blank = np.zeros((model.num_actions, model.num_states), model.dtype)
-    double = jax.config.jax_enable_x64
+    double = bool(jax.config.read("jax_enable_x64"))
 
     def compile_all() -> None:
         with jax.enable_x64(double):  # a thread does not inherit it
@@ -218,8 +219,9 @@ def advance(
         vectors = grow(vectors, settings.capacity)
     lower = float(np.max(np.asarray(new.alpha) @ np.asarray(problem.model.initial)))
     seconds = run.seconds + time.perf_counter() - started
-    backups = run.backups + info.backups
-    run = Run(new, *kept, run.stages + 1, backups, seconds, float(info.change), lower, "")
+    backups, change = run.backups + int(info.backups), float(info.change)
+    points = (kept.beliefs, kept.value, kept.vector)
+    run = Run(new, *points, run.stages + 1, backups, seconds, change, lower, "")
     return run._replace(stopped=_why(settings, run, bound))
 
 

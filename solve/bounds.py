@@ -9,6 +9,7 @@ still picks one vector for each observation:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -28,7 +29,7 @@ class Sweeps(NamedTuple):
     change: Array
 
 
-def _iterate(start: Array, improve: object, tolerance: float, limit: int) -> Sweeps:
+def _iterate(start: Array, improve: Callable[[Array], Array], tolerance: float, limit: int) -> Sweeps:
     def unfinished(state: Sweeps) -> Array:
         return (state.change > tolerance) & (state.sweeps < limit)
 

@@ -65,8 +65,8 @@ def solve_library(
     keys = [_entry(model.content_hash(), each, seed) for model, each in zip(models, chosen, strict=True)]
     store = _open(directory, note)
     found: dict[str, Solution] = {}
-    for key in dict.fromkeys(keys) if store else ():
-        solution = store.load_solution(key)
+    for key in dict.fromkeys(keys):
+        solution = store.load_solution(key) if store else None
         if solution is not None:
             found[key] = solution
     whole = any(isinstance(each, ExactSettings) for each in chosen)

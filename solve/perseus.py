@@ -82,4 +82,7 @@ def advance(problem: Problem, settings: PerseusSettings, key: Array, run: Run) -
         stopped = f"converged: no point rises by {settings.tolerance:g}"
     lower = float(np.max(np.asarray(new.alpha) @ np.asarray(problem.model.initial)))
     seconds = run.seconds + time.perf_counter() - started
-    return Run(new, *after, stages, run.backups + int(info.backups), seconds, change, lower, stopped)
+    backups = run.backups + int(info.backups)
+    return Run(
+        new, after.beliefs, after.value, after.vector, stages, backups, seconds, change, lower, stopped
+    )

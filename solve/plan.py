@@ -156,7 +156,7 @@ def _blocks(owner: np.ndarray, states: np.ndarray, width: int, pad: int) -> tupl
 
 def _lay_out(
     tables: Sequence[np.ndarray], cuts: Sequence[Sequence[Cut]], lone: np.ndarray, dtype: np.dtype
-) -> list[BlockPlan]:
+) -> list[Plan]:
     """The arrays of each plan, padded to one number of blocks."""
     num_blocks = max(len(cut.states) for group in cuts for cut in group)
     padded = [[_padded(cut, num_blocks, tables[0].shape[1]) for cut in group] for group in cuts]
@@ -164,7 +164,7 @@ def _lay_out(
     many = np.flatnonzero(~lone & (givers > 1))
     few = np.flatnonzero(~lone & (givers <= 1))
     single = np.flatnonzero(lone)
-    plans = []
+    plans: list[Plan] = []
     for table, group in zip(tables, padded, strict=True):
         states, entry, part = (np.stack(parts) for parts in zip(*group, strict=True))
         block = part[:, :, few].argmax(axis=1)

@@ -53,11 +53,18 @@ def prepare(models: Sequence[POMDP], whole: bool = False) -> list[Problem]:
     parts = [restrict(model, keep) for model, keep in zip(models, states, strict=True)]
     library = Library.from_models(parts)
     padded = [library.model(k) for k in range(len(models))]
+    plans = make_plans(padded)
     return [
-        Problem(*problem, original.num_states, floor_of(original), original.content_hash())
-        for *problem, original in zip(
-            padded, make_plans(padded), map(reveals, parts), states, models, strict=True
+        Problem(
+            padded[k],
+            plans[k],
+            reveals(parts[k]),
+            states[k],
+            model.num_states,
+            floor_of(model),
+            model.content_hash(),
         )
+        for k, model in enumerate(models)
     ]
 
 
@@ -80,10 +87,10 @@ def restrict(model: POMDP, states: np.ndarray) -> POMDP:
     place = np.full(model.num_states, -1)
     place[states] = np.arange(len(states))
     a, x, y, p = (part[place[sparse.transition[1]] >= 0] for part in sparse.transition)
-    seen = tuple(part[place[sparse.observation[1]] >= 0] for part in sparse.observation)
+    oa, oy, oz, op = (part[place[sparse.observation[1]] >= 0] for part in sparse.observation)
     return POMDP.from_sparse(
         (a, place[x], place[y], p),
-        (seen[0], place[seen[1]], *seen[2:]),
+        (oa, place[oy], oz, op),
         sparse.reward[states],
         sparse.initial[states],
         sparse.discount,
@@ -112,11 +119,11 @@ def upper_bound(problem: Problem, upper: Array) -> float:
     A backup is linear in the size of its belief, so the beliefs after one step need no normalising.
     """
     model = problem.model
-    initial, upper = np.asarray(model.initial), np.asarray(upper)
-    value = float(np.max(upper @ initial))
+    initial, above = np.asarray(model.initial), np.asarray(upper)
+    value = float(np.max(above @ initial))
     if problem.reveals:
         return value
-    vectors = fill(upper, np.arange(model.num_actions), model.num_states)
+    vectors = fill(above, np.arange(model.num_actions), model.num_states)
     after = _after_one_step(model)  # [X, A Z]
     padded = np.pad(after, ((0, 0), (0, -after.shape[1] % LOOK_AHEAD)))
     chunks = np.split(padded, padded.shape[1] // LOOK_AHEAD, axis=1)

@@ -70,8 +70,8 @@ class Store:
                 meta, tree = read
                 alpha = np.asarray(tree["alpha"])
                 vectors = fill(alpha, np.asarray(tree["action"]), alpha.shape[1], meta["room"])
-                arrays = (jnp.asarray(tree[name]) for name in ("beliefs", "value", "vector"))
-                return Run(vectors, *arrays, **meta["run"])
+                points = {name: jnp.asarray(tree[name]) for name in ("beliefs", "value", "vector")}
+                return Run(vectors=vectors, **points, **meta["run"])
         return None
 
     def save_run(self, key: str, run: Run, with_beliefs: bool) -> None:

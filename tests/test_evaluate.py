@@ -32,7 +32,7 @@ from jatpo.evaluate import (
     store,
 )
 from jatpo.evaluate.player import Player
-from jatpo.evaluate.preparation import Session, choose_agents, prepare
+from jatpo.evaluate.prepare import Session, choose_agents, prepare
 from jatpo.library import Library
 from jatpo.solve.policy import Policy, stack
 from oracles import atpo as oracle
@@ -353,7 +353,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tiny, tmp_path, monkeypatch):
     ran = []
     original = rollout.run_chunks
     monkeypatch.setattr(
-        "jatpo.evaluate.preparation.run_chunks",
+        "jatpo.evaluate.prepare.run_chunks",
         lambda key, agent, task, horizon, chunks, record: (
             ran.extend(chunks) or original(key, agent, task, horizon, chunks, record)
         ),

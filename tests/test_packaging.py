@@ -18,7 +18,7 @@ from jatpo.version import __version__
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 FOLDERS = {package: ROOT / path for package, path in PROJECT["tool"]["setuptools"]["package-dir"].items()}
-DATA = (".json", ".html", ".typed")
+DATA = (".json", ".html", ".css", ".js", ".typed")
 SKIP = shutil.ignore_patterns("__pycache__", "*.egg-info", ".venv", ".cache", ".git", "build", "dist")
 
 
@@ -99,7 +99,8 @@ def test_no_file_names_a_registry_or_a_place_on_somebodys_machine():
     assert found == []
 
 
-LAYERS = ["jatpo", "jatpo.domains", "jatpo.solve", "jatpo.files", "jatpo.evaluate", "jatpo.envs", "jatpo.cli"]
+LAYERS = ["jatpo", "jatpo.domains", "jatpo.solve", "jatpo.files", "jatpo.evaluate", "jatpo.envs"]
+LAYERS += ["jatpo.report", "jatpo.cli"]
 ENTRIES = {"jatpo/__init__.py", "jatpo/__main__.py"}  # these hand out what lies above them
 
 

@@ -26,7 +26,7 @@ def evaluate(
     chosen = chosen_sources(names or ["all"])
 
     from jatpo.evaluate import benchmark
-    from jatpo.evaluate.preparation import PAPER
+    from jatpo.evaluate.prepare import PAPER
 
     found: dict[str, list] = {"rollouts": [], "growth": [], "latency": []}
     with working("measuring", quiet) as progress:

@@ -16,7 +16,7 @@ from jatpo.cli.progress import Progress
 from jatpo.errors import JatpoError, unknown
 
 if TYPE_CHECKING:
-    from jatpo.evaluate.preparation import Session
+    from jatpo.evaluate.prepare import Session
     from jatpo.evaluate.solutions import SolveOptions
 
 ALL = "all"
@@ -75,7 +75,7 @@ def evaluate(
     check_rules(rules)
 
     from jatpo.evaluate import comparison
-    from jatpo.evaluate.preparation import choose_agents, prepare
+    from jatpo.evaluate.prepare import choose_agents, prepare
     from jatpo.evaluate.report import write_page
 
     players = choose_agents(wanted, preset)
@@ -239,7 +239,7 @@ def working(title: str, quiet: bool) -> Iterator[Progress]:
 @contextlib.contextmanager
 def session(title: str, seed: int, store: Any, quiet: bool) -> Iterator[Session]:
     """A session that shows its progress."""
-    from jatpo.evaluate.preparation import Session
+    from jatpo.evaluate.prepare import Session
 
     with Progress(title, quiet=quiet) as progress:
         yield Session(seed, store, progress.update)

@@ -226,7 +226,7 @@ class _Setup:
         **more: Any,
     ) -> None:
         check_rules(rules)
-        from jatpo.evaluate.preparation import choose_agents
+        from jatpo.evaluate.prepare import choose_agents
 
         self.players = choose_agents(names_of(agents), preset)
         settings = {"seed": seed, "rules": rules, "preset": preset, **solver_settings(seconds), **more}
@@ -237,7 +237,7 @@ class _Setup:
         """Build and solve a domain, with `settings` of the solver where they are given."""
         from dataclasses import replace
 
-        from jatpo.evaluate.preparation import prepare
+        from jatpo.evaluate.prepare import prepare
 
         with working(f"solving {name}", self._quiet) as progress:
             options = solve_options(self._seconds, self._solutions, progress)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jatpo.domains import Scene
+from jatpo.domains.mmdp import ABSORBING
 from jatpo.errors import JatpoError
 from jatpo.report import setting
 from jatpo.report.setting import Setting
@@ -26,7 +27,7 @@ from jatpo.report.words import action_words, observation_words
 
 if TYPE_CHECKING:
     from jatpo.evaluate.agent import Agent
-    from jatpo.evaluate.preparation import Prepared
+    from jatpo.evaluate.prepare import Prepared
     from jatpo.evaluate.rollout import Trials
     from jatpo.model import POMDP
 
@@ -95,6 +96,8 @@ class Episode:
             return f"the state itself: {self.state_name(time)}"
         if time == 0 or self.sees == "nothing":
             return None
+        if self.state_name(time) == ABSORBING:  # its observation stands for others too
+            return "nothing of note: the episode is over"
         action = self.action_names[self.actions[time - 1]]
         return observation_words(
             self.observation_names[self.observations[time - 1]], action, self.action_names
@@ -117,6 +120,7 @@ class Episode:
             "return": _round(self.returns[-1]),
             "models": list(self.labels),
             "actions": list(self.action_names),
+            "phrases": [action_words(name, self.action_names) for name in self.action_names],
             "stages": {str(k): _stage(scene) for k, scene in self.scenes.items()},
             "frames": [self._frame(time) for time in range(self.num_steps + 1)],
         }
@@ -171,7 +175,7 @@ def record(
 ) -> Episode:
     """Trial `trial` of `agent` on a domain, file or library; on `model`, if given, as the true one.
 
-    `source` may also be what `jatpo.evaluate.preparation` returned, if that was solved for the agent: then `rules`
+    `source` may also be what `jatpo.evaluate.prepare` returned, if that was solved for the agent: then `rules`
     and how to solve do not matter. `solutions` is the directory of solutions; `solving` are `seconds` for each
     model (the paper's settings without it) or other fields of `SolveOptions`. Not `quiet`, the names of the
     models that are being solved appear on standard error.
@@ -214,7 +218,7 @@ def _tell_models() -> Callable[..., None]:
 
 def choose_agent(agent: str | Agent, preset: str = "exact") -> Agent:
     """An agent by its name, with the floor of `preset`; anything else is taken as an agent."""
-    from jatpo.evaluate.preparation import choose_agents
+    from jatpo.evaluate import choose_agents
 
     return choose_agents([agent], preset)[0] if isinstance(agent, str) else agent
 

@@ -70,26 +70,31 @@ def _returns_panel(rows: Sequence[Row]) -> Draw:
 
 def relative(results: Results) -> Figure | None:
     """How far ATPO comes from random (0 %) to value iteration (100 %) in every domain."""
-    rows = [
-        row for row in results["summary"] if row["agent"] == "atpo" and row.get("relative") is not None
-    ]
+    rows = [row for row in results["summary"] if row["agent"] == "atpo" and row.get("relative") is not None]
     ours, theirs = mark("atpo"), PUBLISHED
 
     def draw(axes: Any) -> None:
         axes.axvline(100, color=MUTED, linewidth=1, linestyle=(0, (4, 2)))
         for place, row in enumerate(rows):
-            _interval(
-                axes, row["relative"], row["relative_low"], row["relative_high"], place - 0.12, ours
-            )
+            _interval(axes, row["relative"], row["relative_low"], row["relative_high"], place - 0.12, ours)
             if row["published_relative"] is not None:
                 axes.plot(
-                    row["published_relative"], place + 0.18, theirs.marker, color=theirs.colour, mfc="none", ms=5
+                    row["published_relative"],
+                    place + 0.18,
+                    theirs.marker,
+                    color=theirs.colour,
+                    mfc="none",
+                    ms=5,
                 )
         _categories(axes, [row["domain"] for row in rows])
+        axes.set_xlim(
+            min([0, *(row["relative_low"] for row in rows)]),
+            max([104, *(row["relative_high"] for row in rows)]),
+        )
         axes.set_xlabel("per cent (random 0, value iteration 100)")
 
     columns = ("domain", "relative", "relative_low", "relative_high", "published_relative")
-    size = (5.2, 0.9 + 0.36 * max(len(rows), 2))
+    size = (4.2, 0.9 + 0.36 * max(len(rows), 2))
     panels = [Panel("ATPO's relative performance", draw, size)] if rows else []
     legend = [Mark(ours.colour, ours.marker, "ATPO, 95 % interval"), theirs]
     return _figure("relative", "Relative performance", panels, legend, columns, rows)
@@ -136,8 +141,9 @@ def _curves(results: Results, figure: str, what: str, label: str) -> Figure | No
             for agent in dict.fromkeys(row["agent"] for row in rows):
                 _curve(axes, [row for row in rows if row["agent"] == agent], what, mark(agent))
             last = max((row["step"] for row in rows), default=0)
-            steps = [last if step == "end" else step for step in paper]
-            axes.plot(steps, list(paper.values()), PUBLISHED.marker, color=PUBLISHED.colour, mfc="none", ms=5)
+            look = {"color": PUBLISHED.colour, "mfc": "none", "ms": 5, "clip_on": False, "zorder": 3}
+            for step, value in paper.items():
+                axes.plot(last if step == "end" else step, value, PUBLISHED.marker, **look)
             axes.set_ylim(-0.03, 1.05)
             axes.set_xlim(0, last)
             axes.set_xlabel("step")
@@ -146,7 +152,7 @@ def _curves(results: Results, figure: str, what: str, label: str) -> Figure | No
         return Panel(name, draw)
 
     agents = dict.fromkeys(row["agent"] for row in results["curves"])
-    legend = [mark(agent)._replace(marker="-") for agent in agents]
+    legend = [mark(agent)._replace(marker="line") for agent in agents]
     if figure == "posterior":
         legend.append(PUBLISHED._replace(label="published (ATPO)"))
     columns = ("domain", "agent", "step", what, f"{what}_low", f"{what}_high")
@@ -172,13 +178,24 @@ def scaling(results: Results) -> Figure | None:
         )
         axes.plot(sizes, [row["relative"] for row in rows], ours.marker + "-", color=ours.colour, ms=4)
         theirs = [(row["size"], row["published_relative"]) for row in rows if row["published_relative"]]
-        axes.plot(*zip(*theirs, strict=True), PUBLISHED.marker, color=PUBLISHED.colour, mfc="none", ms=4)
+        for size, value in theirs:
+            axes.plot(size, value, PUBLISHED.marker, color=PUBLISHED.colour, mfc="none", ms=4)
         axes.set_xlabel("models in the library")
         axes.set_ylabel("per cent (value iteration 100)")
 
-    columns = ("domain", "size", "agent", "trials", "mean", "relative", "relative_low", "relative_high", "published_relative")
-    panels = [Panel("ATPO as its library grows", draw, (5.2, 2.9))] if rows else []
-    legend = [ours._replace(marker="-", label="ATPO, 95 % interval"), PUBLISHED]
+    columns = (
+        "domain",
+        "size",
+        "agent",
+        "trials",
+        "mean",
+        "relative",
+        "relative_low",
+        "relative_high",
+        "published_relative",
+    )
+    panels = [Panel("ATPO as its library grows", draw, (4.2, 2.7))] if rows else []
+    legend = [ours._replace(marker="line", label="ATPO, 95 % interval"), PUBLISHED]
     return _figure("scaling", "Library scaling", panels, legend, columns, results["scaling"])
 
 
@@ -198,7 +215,7 @@ def times(results: Results) -> Figure | None:
         axes.set_xlabel("seconds to solve the library")
 
     columns = ("domain", "published_setup", "setup", "published_solve", "solve", "solve_ratio")
-    panels = [Panel("Time to solve", draw, (5.2, 0.9 + 0.32 * max(len(rows), 2)))] if rows else []
+    panels = [Panel("Time to solve", draw, (4.2, 0.9 + 0.32 * max(len(rows), 2)))] if rows else []
     return _figure("times", "Time to solve", panels, [ours, PUBLISHED], columns, rows)
 
 
@@ -213,7 +230,9 @@ def table(results: Results) -> Figure | None:
         axes.set_xlim(0, 2.1 + len(agents))
         axes.set_ylim(len(names) + 0.1, -1.15)
         for column, agent in enumerate(agents):
-            axes.text(2.55 + column, -0.45, mark(agent).label, ha="center", weight="bold", color=mark(agent).colour)
+            axes.text(
+                2.55 + column, -0.45, mark(agent).label, ha="center", weight="bold", color=mark(agent).colour
+            )
         axes.axhline(0, color=MUTED, linewidth=1)
         for line, name in enumerate(names):
             axes.text(0.02, line + 0.55, name, va="center")
@@ -276,7 +295,7 @@ def _curve(axes: Any, rows: Sequence[Row], what: str, mark: Mark) -> None:
     steps = [row["step"] for row in rows]
     low, high = ([row[f"{what}_{end}"] for row in rows] for end in ("low", "high"))
     axes.fill_between(steps, low, high, color=mark.colour, alpha=0.18, linewidth=0)
-    axes.plot(steps, [row[what] for row in rows], color=mark.colour)
+    axes.plot(steps, [row[what] for row in rows], mark.line, color=mark.colour)
 
 
 def draw_panel(panel: Panel) -> Any:
@@ -308,7 +327,7 @@ def assemble(figure: Figure) -> Any:
 def _handle(mark: Mark) -> Any:
     from matplotlib.lines import Line2D
 
-    line = "-" if mark.marker == "-" else "none"
+    line = mark.line if mark.marker == "line" else "none"
     hollow = {"mfc": "none"} if mark.label.startswith("published") else {}
-    marker = "none" if mark.marker == "-" else mark.marker
+    marker = "none" if mark.marker == "line" else mark.marker
     return Line2D([], [], color=mark.colour, linestyle=line, marker=marker, label=mark.label, **hollow)

@@ -40,12 +40,11 @@
       const [left, top, width, height] = this.frame();
       this.node = put(null, "svg", { viewBox: [left, top, width, height].join(" "), role: "img", "aria-label": label }, null, SPACE);
       this.node.style.aspectRatio = `${width} / ${height}`;
-      this.wide = width > 1.7 * height;
+      this.wide = width > 9 * UNIT && width > 1.3 * height;
       this.places();
       this.layers = Object.fromEntries(
-        ["heat", "goals", "words", "ghosts", "people", "note"].map((name) => [name, draw(this.node, "g", { class: `replay-${name}` })])
+        ["heat", "goals", "words", "ghosts", "people"].map((name) => [name, draw(this.node, "g", { class: `replay-${name}` })])
       );
-      this.box = { x: left + width / 2, y: top + height / 2 };
       this.people = {};
     }
 
@@ -78,15 +77,14 @@
       });
     }
 
-    show(snapshot, { heat = null, ghosts = null, over = null } = {}) {
-      for (const name of ["heat", "goals", "words", "ghosts", "note"]) clear(this.layers[name]);
+    show(snapshot, { heat = null, ghosts = null, over = false } = {}) {
+      for (const name of ["heat", "goals", "words", "ghosts"]) clear(this.layers[name]);
       if (heat) this.heat(heat);
-      for (const number of snapshot.goals) this.square(this.layers.goals, number, 0.87 * this.half, { class: "goal" });
+      for (const number of snapshot.goals) this.square(this.layers.goals, number, 0.87 * this.half, { class: "ring" });
       this.words(snapshot);
       if (ghosts) this.crowd(ghosts.positions, (who, spot) => this.ghost(who, spot));
       if (!heat) this.move(snapshot);
-      this.node.classList.toggle("over", Boolean(over));
-      if (over) this.note(over);
+      this.node.classList.toggle("over", over);
     }
 
     // Half a place for each of two people, its strength the square root of the probability.
@@ -111,9 +109,17 @@
       this.stage.places.forEach((place, number) => {
         const { x, y } = this.at(number);
         const mark = snapshot.marks[number];
-        if (place.name) draw(this.layers.words, "text", { x, y: linked ? y + this.half + 17 : y + 40, class: "name" }, place.name);
+        if (place.name) this.name(place.name, x, linked ? y + this.half + 17 : y + 40, linked);
         if (mark) draw(this.layers.words, "text", { x, y: linked ? y - this.half - 8 : y + 6, class: "mark" }, mark);
       });
+    }
+
+    // A long name below a room takes two lines.
+    name(text, x, y, linked) {
+      const cut = linked && text.length > 10 ? text.lastIndexOf(" ") : -1;
+      const lines = cut > 1 ? [text.slice(0, cut), text.slice(cut + 1)] : [text];
+      const node = draw(this.layers.words, "text", { x, y, class: "name" });
+      lines.forEach((line, place) => draw(node, "tspan", { x, dy: place ? 16 : 0 }, line));
     }
 
     // Calls `each(who, spot)` for everybody; those who share a place stand side by side.
@@ -164,13 +170,6 @@
         Object.assign(known, { x, y });
       });
     }
-
-    note(text) {
-      const { x, y } = this.box;
-      const width = 24 + 13 * text.length;
-      draw(this.layers.note, "rect", { x: x - width / 2, y: y - 24, width, height: 48, rx: 10 });
-      draw(this.layers.note, "text", { x, y: y + 8 }, text);
-    }
   }
 
   // ------------------------------------------------------------------ one replay
@@ -198,7 +197,7 @@
       const maps = put(this.body, "div", { class: "replay-maps" });
       this.truth = this.figure(maps, "What is so");
       this.mind = this.believes ? this.figure(maps, "What the agent believes") : null;
-      this.who(maps);
+      this.who();
       this.controls();
       const below = put(this.body, "div", { class: "replay-below" });
       this.words = put(below, "dl", { class: "replay-facts", "aria-live": "polite" });
@@ -236,12 +235,12 @@
       const node = put(parent, "figure");
       const caption = put(node, "figcaption");
       put(caption, "strong", {}, title);
-      const text = put(caption, "span", {}, "");
-      return { node, text, drawing: put(node, "div", { class: "replay-drawing" }), title };
+      const model = put(caption, "span"), text = put(caption, "span");
+      return { node, model, text, drawing: put(node, "div", { class: "replay-drawing" }), title };
     }
 
     // The legend: who is who, and what the shades mean.
-    who(maps) {
+    who() {
       const stage = this.episode.stages[this.episode.truth];
       if (!stage) return;
       const list = put(this.body, "ul", { class: "replay-legend", "aria-label": "Legend" });
@@ -264,7 +263,7 @@
       if (!goals) return;
       const item = put(list, "li");
       const icon = draw(item, "svg", { viewBox: "-60 -60 120 120", "aria-hidden": "true" });
-      draw(icon, "rect", { x: -48, y: -48, width: 96, height: 96, class: "goal" });
+      draw(icon, "rect", { x: -48, y: -48, width: 96, height: 96, class: "ring" });
       item.append("goal");
     }
 
@@ -285,8 +284,7 @@
       this.slider = put(bar, "input", { type: "range", min: 0, max: this.frames.length - 1, step: 1, value: 0, "aria-label": "Step" });
       this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
       this.counter = put(bar, "output", { class: "replay-counter" });
-      const label = put(bar, "label", { class: "replay-speed" }, "Speed ");
-      const speed = put(label, "select");
+      const speed = put(bar, "select", { class: "replay-speed", "aria-label": "Speed", title: "Speed" });
       for (const value of [0.5, 1, 2, 4]) put(speed, "option", { value }, `${value}×`);
       speed.value = String(this.speed);
       speed.addEventListener("change", () => {
@@ -414,16 +412,16 @@
 
     showTruth(frame) {
       const { truth } = this;
-      truth.text.textContent = "";
+      truth.model.textContent = this.episode.models[this.episode.truth];
       if (!frame.snapshot) {
         truth.drawing.replaceChildren(put(null, "p", { class: "replay-state" }, frame.state));
         return;
       }
       const gone = !Object.keys(frame.snapshot.positions).length;
       const picture = this.picture(truth, this.episode.truth);
-      picture.show(gone ? this.standing(frame.time) : frame.snapshot, { over: gone ? (frame.state === "absorbing" ? "done" : frame.state) : null });
+      picture.show(gone ? this.standing(frame.time) : frame.snapshot, { over: gone });
       picture.node.setAttribute("aria-label", `${truth.title}: ${frame.state}`);
-      truth.text.textContent = frame.state;
+      truth.text.textContent = frame.state === "absorbing" ? "absorbing: the episode is over" : frame.state;
     }
 
     showMind(frame) {
@@ -432,11 +430,12 @@
       const [name, chance] = belief.likely[0] || ["", 0];
       const model = this.episode.models[frame.leader];
       const many = this.episode.models.length > 1;
-      mind.text.textContent = `${many ? `if the model is ${model}: ` : ""}most likely ${name} (${percent(chance)})`;
+      mind.model.textContent = many ? `if the model is: ${model} (${percent(frame.posterior[frame.leader])})` : model;
+      mind.text.textContent = `most likely: ${name} (${percent(chance)})`;
       if (belief.snapshot) {
         const picture = this.picture(mind, frame.leader);
         picture.show({ ...belief.snapshot, positions: {} }, { heat: belief.heat, ghosts: frame.snapshot });
-        picture.node.setAttribute("aria-label", `${mind.title}: ${mind.text.textContent}`);
+        picture.node.setAttribute("aria-label", `${mind.title}, ${mind.model.textContent}, ${mind.text.textContent}`);
       } else {
         const list = put(null, "ul", { class: "replay-likely" });
         for (const [state, share] of belief.likely) {
@@ -455,18 +454,18 @@
         const row = put(this.words, "div");
         put(row, "dt", {}, name);
         const told = put(row, "dd", {}, text);
-        if (code !== null && code !== text) put(told, "code", {}, code);
+        if (code !== null && code.length < 24 && !text.includes(code)) put(told, "code", {}, code);
       };
       fact("Did", frame.did || "nothing yet: this is the start", frame.action);
       fact("Saw", frame.saw || "nothing", this.episode.sees === "observation" ? frame.observation : null);
-      fact("Reward", frame.reward === null ? `0 so far` : `${number(frame.reward)}; return so far ${number(frame.return)}`);
+      fact("Reward", frame.reward === null ? "none so far" : `${number(frame.reward)}; return so far ${number(frame.return)}`);
       if (frame.chances) {
-        const order = frame.chances.map((share, action) => [share, this.episode.actions[action]]).filter(([share]) => share > 0.005);
+        const order = frame.chances.map((share, action) => [share, this.episode.phrases[action]]).filter(([share]) => share > 0.005);
         order.sort((one, other) => other[0] - one[0]);
-        fact("Will do", order.map(([share, action]) => `${action} ${percent(share)}`).join(", "));
+        fact("Next", order.map(([share, action]) => `${percent(share)} ${action}`).join(", "));
       } else {
         const over = this.episode.steps < this.episode.horizon;
-        fact("Will do", over ? "nothing: the episode is over" : "nothing: the time is up");
+        fact("Next", over ? "nothing: the episode is over" : "nothing: the time is up");
       }
     }
 

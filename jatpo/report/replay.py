@@ -94,16 +94,14 @@ def page(episode: Episode) -> str:
         "lead": html.escape(told(episode)),
         "footer": "Keys: ← → one step, Home and End, space to play and pause.",
     }
-    return PAGE.format(
-        **parts, style=STYLE, css=css, js=js, section=section([episode], heading="")
-    )
+    return PAGE.format(**parts, style=STYLE, css=css, js=js, section=section([episode], heading=""))
 
 
 def told(episode: Episode) -> str:
     """What is to be seen, in a sentence or two."""
     steps = "1 step" if episode.num_steps == 1 else f"{episode.num_steps} steps"
     text = f"An episode of {steps} that earned {episode.returns[-1]:g}."
-    if episode.posterior is None:
+    if episode.posterior is None or episode.knows != "library":
         return text
     end = episode.posterior[-1, episode.truth]
     return f"{text} At its end the agent gave the true model a probability of {end:.0%}."

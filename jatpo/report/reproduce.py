@@ -15,41 +15,20 @@ from typing import Any
 from jatpo import domains
 from jatpo.evaluate import comparison, identification, published
 from jatpo.evaluate.agent import Agent
-from jatpo.evaluate.preparation import Prepared, Session, choose_agents, prepare
+from jatpo.evaluate.prepare import Prepared, Session, choose_agents, prepare
 from jatpo.evaluate.scaling import BASELINES, scaling
 from jatpo.evaluate.solutions import SolveOptions
 from jatpo.evaluate.store import Store, write_whole
-from jatpo.report import results, rules
-from jatpo.report.schedule import Schedule, Step
-from jatpo.solve import PerseusSettings, default_directory, solve_library
+from jatpo.report import page, results, rules
+from jatpo.report.episode import Episode, record
+from jatpo.report.plan import POOL, Plan, command, paper_settings, replayed, steps_of
+from jatpo.report.schedule import Schedule
+from jatpo.solve import default_directory, solve_library
 
 IDENTIFIERS = ("atpo", "bopa")
 RECORD = ("posterior", "entropy")
-POOL = "gridworld"  # whose pool of models the scaling experiment draws from
-FASTER = 150.0  # than the published times, roughly: only for the first guess of how long it takes
-EVALUATION = 8.0  # seconds to compile and play a domain, as a first guess
 
 Show = Callable[..., None]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to reproduce."""
-
-    names: Sequence[str]
-    trials: int = 32
-    seed: int = 0
-    rules: str = "as_run"
-    preset: str = "exact"
-    sizes: Sequence[int] = ()  # of libraries in the scaling experiment; none: without it
-    replays: int = 4  # domains with a replay, at most
-    settings: Any = None  # of the solver; None: the paper's
-    solutions: Path | None = None  # where solved models are kept
-
-    def identity(self) -> dict[str, Any]:
-        """What results must agree in to be kept in one directory."""
-        solver = "perseus, paper's settings" if self.settings is None else str(self.settings)
-        return {"seed": self.seed, "rules": self.rules, "preset": self.preset, "solver": solver}
 
 
 @dataclass
@@ -71,6 +50,7 @@ class Reproduction:
         self.store = Store(directory, "reproduce", plan.identity())
         self.schedule = Schedule(steps_of(plan))
         self.tables = Tables()
+        self.episodes: list[Episode] = []
         self._show = show
         self._began = time.perf_counter()
 
@@ -82,6 +62,13 @@ class Reproduction:
             self._scaling()
         self._write()
         return results.load(self.store.directory)
+
+    def write_report(self, found: results.Results) -> Path:
+        """Write the page."""
+        self.next()
+        order = replayed(self.plan)
+        episodes = sorted(self.episodes, key=lambda episode: order.index(episode.title))
+        return page.write(self.store.directory, found, episodes)
 
     def next(self) -> None:
         """Go to the next step of the schedule."""
@@ -103,6 +90,9 @@ class Reproduction:
         self.tables.add("rules", rules.differing_rules(name))
         self.tables.add("effects", rules.effects(name))
         self._write()
+        if name in replayed(self.plan):
+            self.next()
+            self.episodes.append(record(prepared, "atpo", self.plan.seed, preset=self.plan.preset))
 
     def _options(self, name: str, count: int) -> SolveOptions:
         """The solver's options, with its progress as that of the step under way."""
@@ -191,7 +181,9 @@ class Reproduction:
         """ATPO's return as the library grows, and the baselines that do not depend on it."""
         self.next()
         agents = [agent for agent in self.agents if agent.name in (*BASELINES, "atpo")]
-        prepared = prepare(POOL, agents, self.plan.rules, self._options(POOL, domains.get(POOL).pool), pool=True)
+        prepared = prepare(
+            POOL, agents, self.plan.rules, self._options(POOL, domains.get(POOL).pool), pool=True
+        )
         self.next()
         runs = len(self.plan.sizes) + len(BASELINES)
         session = _Counting(self.plan.seed, self.store, None)
@@ -229,50 +221,11 @@ class _Counting(Session):
         return super().run(part, agent, *arguments, **options)
 
 
-def paper_settings(name: str) -> PerseusSettings:
-    """Perseus with the published settings of a domain."""
-    domain = domains.get(name)
-    return PerseusSettings(beliefs=domain.beliefs, stages=domain.horizon, tolerance=domain.tolerance)
-
-
 def _inside(settings: Any, fields: dict[str, Any]) -> float:
     """The share of a model's solve that is done, by its stages or by its time."""
     limit = getattr(settings, "seconds", 0)
     share = fields.get("seconds", 0) / limit if limit else fields.get("stage", 0) / (settings.stages or 100)
     return min(share, 1.0)
-
-
-def command(plan: Plan) -> str:
-    """The command that makes this again."""
-    text = f"jatpo reproduce {' '.join(plan.names)} --trials {plan.trials} --seed {plan.seed} --rules {plan.rules}"
-    if plan.preset != "exact":
-        text += f" --preset {plan.preset}"
-    if plan.settings is not None:
-        text += f" --seconds {plan.settings.seconds:g}"
-    if plan.sizes:
-        text += f" --sizes {','.join(map(str, plan.sizes))}"
-    return text
-
-
-def steps_of(plan: Plan) -> list[Step]:
-    """The steps of a plan with a first guess of their seconds."""
-    steps = []
-    for name in plan.names:
-        steps.append(Step("solve", f"solving {name}", _solving(plan, name)))
-        steps.append(Step("evaluate", f"playing {name}", EVALUATION * (1 + plan.trials / 1024)))
-    if plan.sizes:
-        factor = domains.get(POOL).pool / domains.get(POOL).models
-        steps.append(Step("solve", f"solving the pool of {POOL}", factor * _solving(plan, POOL)))
-        steps.append(Step("evaluate", "scaling the library", EVALUATION + 0.5 * len(plan.sizes)))
-    steps += [Step("replay", f"recording {name}", 3.0) for name in plan.names[: plan.replays]]
-    return [*steps, Step("report", "writing the report", 4.0)]
-
-
-def _solving(plan: Plan, name: str) -> float:
-    count = domains.get(name).models
-    if plan.settings is not None and getattr(plan.settings, "seconds", 0):
-        return plan.settings.seconds * count
-    return 2.0 + published.load()["domains"].get(name, {}).get("solve_s", 300.0) / FASTER
 
 
 def _now() -> str:

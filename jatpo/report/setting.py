@@ -13,7 +13,7 @@ from jatpo.files.library import Origin
 
 if TYPE_CHECKING:
     from jatpo.evaluate.agent import Agent
-    from jatpo.evaluate.preparation import Prepared
+    from jatpo.evaluate.prepare import Prepared
     from jatpo.evaluate.solutions import SolveOptions
     from jatpo.evaluate.task import Task
     from jatpo.model import POMDP
@@ -60,7 +60,7 @@ def prepare(
 
 
 def of_prepared(prepared: Prepared) -> Setting:
-    """The setting of what `jatpo.evaluate.preparation` made; of files only the states' names can be shown."""
+    """The setting of what `jatpo.evaluate.prepare` made; of files only the states' names can be shown."""
     domain, _, number = prepared.name.partition(":")
     known = domain in names()
     first = int(number) if number else 0

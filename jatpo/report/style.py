@@ -24,6 +24,7 @@ class Mark(NamedTuple):
     colour: str
     marker: str
     label: str
+    line: str = "-"
 
 
 AGENTS = {
@@ -31,7 +32,7 @@ AGENTS = {
     "perseus": Mark("#0072b2", "^", "Perseus"),
     "atpo": Mark("#d55e00", "o", "ATPO"),
     "random_picker": Mark("#009e73", "v", "random picker"),
-    "bopa": Mark("#cc79a7", "P", "BOPA"),
+    "bopa": Mark("#cc79a7", "P", "BOPA", "--"),
     "random": Mark("#7f7f7f", "X", "random"),
 }
 OTHERS = ("#56b4e9", "#e69f00", "#0072b2", "#009e73")

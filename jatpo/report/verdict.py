@@ -27,6 +27,7 @@ class Verdict(NamedTuple):
     fails: list[str]
     open: list[str]
     sentence: str
+    where: str  # the part of the sentence that says where it holds
     notes: list[str]
 
 
@@ -37,7 +38,8 @@ def judge(results: Results) -> Verdict:
     for domain, row in ours.items():
         held[_holds(row, _rival(results, domain, "random"))].append(domain)
     sentence = _sentence(results, list(ours.values()), held)
-    return Verdict(held[True], held[False], held[None], sentence, _notes(results))
+    where = _where(held, len(ours)) if ours else ""
+    return Verdict(held[True], held[False], held[None], sentence, where, _notes(results))
 
 
 def _rival(results: Results, domain: str, agent: str) -> Row:
@@ -73,14 +75,19 @@ def _sentence(results: Results, ours: Sequence[Row], held: dict[bool | None, lis
     if compared:
         fitting = sum(bool(row["compatible"]) for row in compared)
         parts.append(
-            f", and {fitting} of {len(compared)} mean returns agree with the published ones (within three standard errors)"
+            f", and {fitting} of {len(compared)} mean returns agree with the published ones (within three standard "
+            "errors)"
         )
     return "".join(parts) + "."
 
 
 def _where(held: dict[bool | None, list[str]], count: int) -> str:
     if len(held[True]) == count:
-        return "holds in " + ("the one domain" if count == 1 else f"all {count} domains") + " here"
+        return (
+            "holds in "
+            + ({1: "the one domain", 2: "both domains"}.get(count, f"all {count} domains"))
+            + " here"
+        )
     text = f"holds in {len(held[True])} of {count} domains here"
     if held[False]:
         text += f", fails in {', '.join(held[False])}"
@@ -100,12 +107,17 @@ def _notes(results: Results) -> list[str]:
     for row in results["effects"]:
         if row["rules"] == results.run.get("rules") and row["distinguishable"] < row["pairs"]:
             if row["distinguishable"]:
-                what = f"only {row['distinguishable']} of the {row['pairs']} pairs of models can be told apart"
+                what = (
+                    f"only {row['distinguishable']} of its {row['pairs']} pairs of models can be told apart"
+                )
+                notes.append(f"{row['domain']} tests identification only in part: under these rules {what}.")
             else:
-                what = "no two models can be told apart by any observation"
-            notes.append(f"{row['domain']} tests identification little or not at all: under these rules {what}.")
+                what = "no observation can tell any two of its models apart"
+                notes.append(f"{row['domain']} does not test identification: under these rules {what}.")
     for domain in results.domains():
         mix = next((row["mix"] for row in results.of("summary", domain) if row.get("mix")), "uniform")
         if mix != "uniform":
-            notes.append(f"{domain}: true models are weighted {mix}, as they were drawn in the published trials.")
+            notes.append(
+                f"{domain}: true models are weighted {mix}, as they were drawn in the published trials."
+            )
     return notes

@@ -65,7 +65,11 @@ def _room(reading: str, action: str) -> str:
 
 
 def _kitchen(helper: str, hand: str, cook: str, other: str, top: str, bottom: str, pan: str) -> str:
-    laid = [f"{item} on the {row} balcony" for row, item in (("top", top), ("bottom", bottom)) if item != "nothing"]
+    laid = [
+        f"{item} on the {row} balcony"
+        for row, item in (("top", top), ("bottom", bottom))
+        if item != "nothing"
+    ]
     fill = "soup is cooked" if pan == "cooked" else f"pan {pan} of 3"
     people = [f"helper {helper} with {hand}", f"cook {cook} with {other}"]
     return ", ".join([*people, *laid, fill])

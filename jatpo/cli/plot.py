@@ -1,0 +1,51 @@
+"""`jatpo plot`: the figures of a directory of results as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jatpo.errors import JatpoError, unknown
+
+FORMATS = ("svg", "pdf", "png")
+PAPER = "#ffffff"
+
+
+def plot(
+    directory: Annotated[
+        Path,
+        typer.Argument(metavar="RESULTS", help="A directory that reproduce, evaluate or experiment wrote."),
+    ],
+    figure: Annotated[
+        str | None, typer.Option(help="Only this figure: table, returns, relative, differences, ...")
+    ] = None,
+    format: Annotated[str, typer.Option(help="svg, pdf or png.")] = "svg",
+    out: Annotated[Path | None, typer.Option(help="Where to write, RESULTS/figures without it.")] = None,
+    transparent: Annotated[bool, typer.Option("--transparent", help="No white behind the figure.")] = False,
+) -> None:
+    """Draw the figures of a run again, from its tables."""
+    if format not in FORMATS:
+        raise unknown("format", format, FORMATS)
+
+    from jatpo.evaluate.store import write_whole
+    from jatpo.report import style
+    from jatpo.report.figures import FIGURES, assemble
+    from jatpo.report.results import load
+
+    if figure is not None and figure not in FIGURES:
+        raise unknown("figure", figure, FIGURES)
+    results = load(directory)
+    with style.styled():
+        for name in [figure] if figure else FIGURES:
+            made = FIGURES[name](results)
+            if made is None:
+                if figure:
+                    raise JatpoError(
+                        f"{directory} has no data for the figure '{name}': leave out --figure to see which it has"
+                    )
+                continue
+            path = (out or directory / "figures") / f"{name}.{format}"
+            write_whole(path, style.to_bytes(assemble(made), format, "none" if transparent else PAPER))
+            print(path)
