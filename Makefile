@@ -3,21 +3,24 @@ PYTHON ?= python3
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow lint style formatted types format clean
+.PHONY: help demo pictures test slow lint style formatted types format clean
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 COPY := build/lint
+DEMO := abandoned-power-plant ntu gridworld --out results/demo
 say = @echo "==> $(1)"
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/ready ## run the main job on a small default
-	$(call say,the domains that come with jatpo)
-	@$(BIN)/jatpo domains
-	$(call say,one of them)
-	@$(BIN)/jatpo domains ntu
+demo: .venv/ready ## reproduce the paper on three small domains, with a report to open in a browser
+	$(call say,reproducing the paper on three small domains: some two minutes)
+	@$(BIN)/jatpo reproduce $(DEMO)
+
+pictures: .venv/ready ## draw the pictures of the README from the demo's results
+	$(call say,drawing docs/images)
+	@$(BIN)/jatpo reproduce $(DEMO) --pictures docs/images
 
 test: .venv/ready ## run the tests, but for the slow ones (ARGS="-k belief" selects)
 	$(call say,tests)

@@ -7,8 +7,6 @@
 Each trial has its own action and observation. The predicted belief is computed once, for the belief and for
 the evidence. An observation that is impossible under a model leaves its predicted belief and a log evidence
 of -inf. `floor` is added to every real state before normalising, as the published program did with 1e-8.
-Probabilities that vanish (below 1e-30 in float32) become 0: arithmetic on denormal numbers is many times
-slower, and without this long histories are full of them.
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ from jatpo.library import Library
 from jatpo.model import POMDP
 from jatpo.storage import BlockedObservation, DenseTransition, Observation, Transition
 
-NOTHING = 1e8  # times the smallest normal number
 SMALL = 1 << 16  # a table of class by observation of this many entries is made anew at every step
 
 
@@ -56,7 +53,6 @@ def condition(predicted: Array, weights: Array, mask: Array, floor: Array) -> tu
     total = (evidence + floor * jnp.sum(real))[None, :]
     scale = 1 / jnp.where(total > 0, total, 1)
     beliefs = jnp.where(total > 0, (joint + floor * real[:, None]) * scale, predicted)
-    beliefs = jnp.where(beliefs < NOTHING * jnp.finfo(beliefs.dtype).tiny, 0, beliefs)
     possible = evidence > 0
     return beliefs, jnp.where(possible, jnp.log(jnp.where(possible, evidence, 1)), -jnp.inf)
 

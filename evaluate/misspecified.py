@@ -24,7 +24,7 @@ from jatpo.evaluate.agent import Agent
 from jatpo.evaluate.prepare import Prepared, Session
 from jatpo.evaluate.rollout import Trials, reported
 from jatpo.evaluate.task import Task
-from jatpo.evaluate.world import joined
+from jatpo.evaluate.world import final_states, joined
 from jatpo.library import Library
 
 RIGHT, LEFT_OUT = "right", "left out"
@@ -48,9 +48,9 @@ def scenarios(prepared: Prepared, factors: Sequence[float] = FACTORS) -> dict[st
                     f"{factor} times the noise of {prepared.name} is {noise:.4g}, more than 1: choose less"
                 )
             worlds = domains.library(prepared.name, prepared.rules, noise=noise)
-            found[f"noise x {factor:g}"] = prepared.task._replace(
-                world=joined(Library.from_models(worlds).models)
-            )
+            truths = Library.from_models(worlds).models
+            changed = {"world": joined(truths), "over": final_states(truths)}
+            found[f"noise x {factor:g}"] = prepared.task._replace(**changed)
     return found
 
 

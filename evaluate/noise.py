@@ -37,21 +37,16 @@ def step_keys(keys: Array, steps: Array) -> Array:
     return jax.vmap(each, in_axes=(None, 0))(keys, steps)
 
 
-def make_noise(
-    key: Array, first: int, num_trials: int, num_models: int, horizon: int, dtype: np.dtype
-) -> Noise:
-    """The noise of trials first, ..., first + N - 1, for at least K models and T steps."""
+def make_noise(key: Array, trials: np.ndarray, num_models: int, horizon: int, dtype: np.dtype) -> Noise:
+    """The noise of the trials with these numbers [N], for at least K models and T steps."""
     models = -(-(num_models + 1) // ROUND_MODELS) * ROUND_MODELS
     steps = -(-horizon // ROUND_STEPS) * ROUND_STEPS
-    return _make_noise(key, jnp.int32(first), num_trials, models, steps, dtype)
+    return _make_noise(key, jnp.asarray(trials, jnp.int32), models, steps, dtype)
 
 
-@partial(jax.jit, static_argnames=("num_trials", "models", "horizon", "dtype"))
-def _make_noise(
-    key: Array, first: Array, num_trials: int, models: int, horizon: int, dtype: np.dtype
-) -> Noise:
-    numbers = first + jnp.arange(num_trials, dtype=jnp.int32)
-    trials = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, numbers)
+@partial(jax.jit, static_argnames=("models", "horizon", "dtype"))
+def _make_noise(key: Array, trials: Array, models: int, horizon: int, dtype: np.dtype) -> Noise:
+    trials = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, trials)
     draw, start, world, agent = step_keys(trials, jnp.arange(len(STREAMS)))
     steps = step_keys(agent, jnp.arange(horizon + 1))
     plan_keys, choice = jnp.moveaxis(jax.vmap(jax.vmap(jax.random.split))(steps[1:]), 2, 0)

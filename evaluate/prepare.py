@@ -38,7 +38,8 @@ class Prepared:
     labels: tuple[str, ...]
     models: Sequence[POMDP]
     task: Task
-    identity: dict[str, Any]  # what results depend on: hashes of models and solutions, horizon, rules
+    identity: dict[str, Any]  # what results depend on: hashes of models, prior, horizon, rules
+    solutions: dict[str, str]  # digests of what was solved
     seconds: dict[str, float]  # spent on building and solving
     notes: tuple[str, ...] = ()  # what was mended on reading
 
@@ -82,11 +83,21 @@ def prepare(
         "horizon": horizon,
         "models": [model.content_hash()[:16] for model in target.models],
         "prior": target.prior,
-        "solutions": digest(solved),
     }
     seconds = {"build": built - began, "solve": time.perf_counter() - built}
     task = make_task(library, solved)
-    return Prepared(name, rules, horizon, target.labels, target.models, task, identity, seconds, target.notes)
+    return Prepared(
+        name=name,
+        rules=rules,
+        horizon=horizon,
+        labels=target.labels,
+        models=target.models,
+        task=task,
+        identity=identity,
+        solutions=digest(solved),
+        seconds=seconds,
+        notes=target.notes,
+    )
 
 
 def fingerprint(agent: Agent) -> dict[str, Any]:
@@ -95,13 +106,18 @@ def fingerprint(agent: Agent) -> dict[str, Any]:
     return {"sees": agent.sees, "knows": agent.knows, "parameters": values}
 
 
-@dataclass
 class Session:
     """Runs agents, takes from the store what is there and puts into it what is new."""
 
-    seed: int
-    store: Store | None = None
-    progress: Progress | None = None
+    def __init__(self, seed: int, store: Store | None = None, progress: Progress | None = None) -> None:
+        self.seed, self.store, self.progress = seed, store, progress
+        self._solutions: dict[str, dict[str, str]] = {}  # digests, by part
+
+    def open_part(self, part: str, prepared: Prepared, **settings: Any) -> None:
+        """Say what a part of the experiment is made of, before its agents run."""
+        self._solutions[part] = prepared.solutions
+        if self.store:
+            self.store.open_part(part, {**prepared.identity, **settings})
 
     def run(
         self, part: str, agent: Agent, task: Task, horizon: int, trials: int, record: Sequence[str] = ()
@@ -109,13 +125,8 @@ class Session:
         """The first `trials` trials of an agent in one part of an experiment."""
         if trials < 1:
             raise JatpoError(f"there are {trials} trials to run: ask for at least one")
-        size = chunk_size(task.library)
-        chunks = range(-(-trials // size))
-        done = {}
-        if self.store:
-            done = {
-                c: self.store.load(part, agent.name, c) for c in chunks if self.store.has(part, agent.name, c)
-            }
+        chunks = range(-(-trials // chunk_size(task.library)))
+        done = self._stored(part, agent, chunks, record)
         began = time.perf_counter()
         missing = [chunk for chunk in chunks if chunk not in done]
         for chunk, result in run_chunks(jax.random.key(self.seed), agent, task, horizon, missing, record):
@@ -129,8 +140,12 @@ class Session:
         whole = concatenate([done[chunk] for chunk in chunks])
         return jax.tree.map(lambda leaf: leaf[:trials], whole)
 
-    def open_part(self, part: str, prepared: Prepared, agents: Sequence[Agent] = (), **settings: Any) -> None:
-        """Tell the store what a part is made of."""
-        if self.store:
-            told = {f"agent {agent.name}": fingerprint(agent) for agent in agents}
-            self.store.open_part(part, {**prepared.identity, **settings, **told})
+    def _stored(self, part: str, agent: Agent, chunks: range, record: Sequence[str]) -> dict[int, Trials]:
+        """The chunks that have been done before, by number."""
+        if self.store is None:
+            return {}
+        solved = {name: self._solutions.get(part, {}).get(name) for name in agent.needs}
+        self.store.open_agent(part, agent.name, {**fingerprint(agent), "solutions": solved, "record": record})
+        return {
+            c: self.store.load(part, agent.name, c) for c in chunks if self.store.has(part, agent.name, c)
+        }

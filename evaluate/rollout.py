@@ -1,13 +1,12 @@
-"""Many trials at once: a scan over steps, chunks of trials, whole chunks on each device.
+"""Many trials at once, in chunks, on all devices.
 
-A trial's random numbers depend only on the seed and its number (`noise`). Rounding may depend on the shape
-of a batch: so trial i is always computed in slot i mod N of chunk i div N, with N fixed by the library, and
-a part of a chunk is a whole chunk of which the rest is dropped. That makes a trial the same, bit for bit,
-in any company.
+A trial's random numbers depend only on the seed and its number (`noise`), and all programs have the same shapes
+whatever is asked for (`loops`). So a trial is the same, bit for bit, alone and in any company, on one device or
+many. Chunks are what results are kept by: chunk c holds trials c·N, ..., (c+1)·N - 1, with N fixed by the
+library; a part of a chunk is a whole chunk of which the rest is dropped.
 
-Recorded, by name: "rewards", "actions", "observations" [N, T] and "probabilities" [N, T, A] of each step;
-"states" [N, T+1] and what the agent reports, such as "posterior" [N, T+1, K], before each action and at the
-end.
+Recorded, by name: "rewards", "actions", "observations" [N, T] and "probabilities" [N, T, A] of each step; "states"
+[N, T+1] and what the agent reports, such as "posterior" [N, T+1, K], before each action and at the end.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from jax import Array
 from jax.sharding import Mesh, PartitionSpec
 
 from jatpo.errors import JatpoError, unknown
-from jatpo.evaluate import world
-from jatpo.evaluate.agent import Agent, Functions, Memory, choose, permit, sight
+from jatpo.evaluate import loops
+from jatpo.evaluate.agent import Agent, Functions
 from jatpo.evaluate.noise import Noise, make_noise
-from jatpo.evaluate.task import Draw, Task, draw, for_agent, knowledge_of
+from jatpo.evaluate.task import Task, for_agent
 from jatpo.library import Library
 
 CHUNK = 128
 CHUNK_BYTES = 1 << 30  # of beliefs and their successors under every action, at most
-OF_STEP = ("rewards", "actions", "observations", "probabilities")
+TOGETHER = 8  # chunks that are played together when nothing is recorded
 OF_TIME = ("states",)
 
 
@@ -46,90 +45,43 @@ class Trials(NamedTuple):
     records: dict[str, np.ndarray]
 
 
-class Carry(NamedTuple):
-    """Between two steps: the world's states, the agent's memory, what was earned."""
-
-    states: Array  # [N]
-    memory: Memory
-    returns: Array  # [N]
-    discounted: Array  # [N]
-    weight: Array  # [N], discount to the power t
-
-
-def run_chunk(
-    agent: Functions,
-    horizon: int,
-    record: tuple[str, ...],
-    noise: Noise,
-    task: Task,
-    parameters: Any,
-    informed: Array,
-) -> tuple[Array, Array, Array, dict[str, Array]]:
-    """Truth, return and discounted return [N] of the trials that `noise` belongs to, and the records."""
-    truth, prior = jax.vmap(draw, in_axes=(0, None), out_axes=Draw(0, 1))(noise.draw, task)
-    states = world.start(task.world, noise.start, truth)
-    knowledge = permit(agent, knowledge_of(task, parameters, prior), informed, truth)
-    num_actions = task.library.num_actions
-
-    def before(carry: Carry) -> dict[str, Array]:
-        told = {"states": carry.states, **agent.report(knowledge, carry.memory)}
-        return {name: told[name] for name in record if name in told}
-
-    def step(carry: Carry, noise: tuple[Array, Array, Array]) -> tuple[Carry, tuple[dict, dict]]:
-        of_world, choice, keys = noise
-        told = before(carry)
-        probabilities = agent.policy(keys, knowledge, carry.memory)
-        actions = choose(choice, probabilities)
-        joined = truth * num_actions + actions
-        arrived, observations, rewards = world.step_apart(task.world, of_world, carry.states, joined)
-        memory = agent.observe(knowledge, carry.memory, actions, sight(agent, arrived, observations))
-        done = dict(zip(OF_STEP, (rewards, actions, observations, probabilities), strict=True))
-        discounted = carry.discounted + carry.weight * rewards
-        weight = carry.weight * task.world.discount[truth]
-        carry = Carry(arrived, memory, carry.returns + rewards, discounted, weight)
-        return carry, (told, {name: done[name] for name in record if name in done})
-
-    memory = agent.init(noise.first_keys, knowledge, sight(agent, states, None))
-    nothing = jnp.zeros(truth.shape, task.world.reward.dtype)
-    start = Carry(states, memory, nothing, nothing, jnp.ones_like(nothing))
-    steps = jax.tree.map(lambda leaf: leaf[:horizon], (noise.world, noise.choice, noise.plan_keys))
-    end, (told, done) = jax.lax.scan(step, start, steps)
-    told = jax.tree.map(lambda steps, last: jnp.concatenate([steps, last[None]]), told, before(end))
-    return truth, end.returns, end.discounted, {**told, **done}
-
-
-@partial(jax.jit, static_argnames=("mesh", "agent", "horizon", "record"))
-def _run_chunks(
-    mesh: Mesh,
-    agent: Functions,
-    horizon: int,
-    record: tuple[str, ...],
-    noise: Noise,
-    task: Task,
-    parameters: Any,
-    informed: Array,
-) -> Any:
-    """`run_chunk` on every device of `mesh`, each with its own noise; all arrays have a leading axis."""
-    chunk = partial(run_chunk, agent, horizon, record)
-    each, same = PartitionSpec("chunks"), PartitionSpec()
-
-    def on_device(noise: Noise, task: Task, parameters: Any, informed: Array) -> Any:
-        own = jax.tree.map(lambda leaf: leaf[0], noise)
-        return jax.tree.map(lambda leaf: leaf[None], chunk(own, task, parameters, informed))
-
-    specs = (each, same, same, same)
-    return jax.shard_map(on_device, mesh=mesh, in_specs=specs, out_specs=each, check_vma=False)(
-        noise, task, parameters, informed
-    )
-
-
 def chunk_size(library: Library) -> int:
-    """How many trials run together: a power of two, smaller for very large libraries."""
+    """How many trials make a chunk: a power of two, smaller for very large libraries."""
     size = CHUNK
     each = library.num_models * library.num_states * (library.num_actions + 2) * library.prior.dtype.itemsize
     while size > 2 and size * each > CHUNK_BYTES:
         size //= 2
     return size
+
+
+@partial(jax.jit, static_argnames=("mesh", "agent", "horizon", "record", "places"))
+def _run(
+    mesh: Mesh,
+    agent: Functions,
+    horizon: int,
+    record: tuple[str, ...],
+    places: int,
+    noise: Noise,
+    counts: Array,
+    task: Task,
+    parameters: Any,
+    informed: Array,
+) -> Any:
+    """The trials of `noise` on every device of `mesh`, each with its own; all arrays have a leading axis."""
+
+    def on_device(noise: Noise, counts: Array, task: Task, parameters: Any, informed: Array) -> Any:
+        own = jax.tree.map(lambda leaf: leaf[0], noise)
+        player = loops.Player(agent, parameters, informed)
+        if record:
+            found = loops.record(player, horizon, record, own, task)
+        else:
+            found = (*loops.play(player, horizon, places, own, counts[0], task), {})
+        return jax.tree.map(lambda leaf: leaf[None], found)
+
+    each, same = PartitionSpec("devices"), PartitionSpec()
+    specs = (each, each, same, same, same)
+    run = jax.shard_map(on_device, mesh=mesh, in_specs=specs, out_specs=each, check_vma=False)
+    return run(noise, counts, task, parameters, informed)
 
 
 def run_chunks(
@@ -141,32 +93,57 @@ def run_chunks(
     record: Sequence[str] = (),
     devices: Sequence[jax.Device] | None = None,
 ) -> Iterator[tuple[int, Trials]]:
-    """Whole chunks by number, each as soon as it is done; the next ones already run meanwhile."""
+    """Whole chunks by number, as soon as they are done; the next ones already run meanwhile."""
     reason = agent.refuses(task.library)
     if reason:
         raise JatpoError(f"agent '{agent.name}' cannot run: {reason}")
     task = for_agent(task, agent)
-    size, (num_models, dtype) = (
-        chunk_size(task.library),
-        (task.library.num_models, np.dtype(task.prior.dtype)),
-    )
+    names = _checked(agent, task, record)
+    size, together = chunk_size(task.library), 1 if names else TOGETHER
     chunks = list(chunks)
     devices = (jax.local_devices() if devices is None else list(devices))[: max(len(chunks), 1)]
-    mesh = Mesh(np.array(devices), ("chunks",))
-    record = _checked(agent, task, record)
+    mesh = Mesh(np.array(devices), ("devices",))
+    rest = jax.tree.map(jnp.asarray, (agent.parameters, agent.informed))
     waiting: deque = deque()
-    parameters, informed = jax.tree.map(jnp.asarray, (agent.parameters, agent.informed))
-    for group in _groups(chunks, len(devices)):
-        padded = group + group[-1:] * (len(devices) - len(group))
-        noises = [make_noise(key, chunk * size, size, num_models, horizon, dtype) for chunk in padded]
+    for shares in _shares(chunks, len(devices), together):
+        numbers = [_padded(share, size, together) for share in shares]
+        noises = [
+            make_noise(key, part, len(task.prior), horizon, np.dtype(task.prior.dtype)) for part in numbers
+        ]
         noise = jax.tree.map(lambda *parts: jnp.stack(parts), *noises)
+        counts = jnp.array([size * len(share) for share in shares], jnp.int32)
         waiting.append(
-            (group, _run_chunks(mesh, agent.functions, horizon, record, noise, task, parameters, informed))
+            (shares, _run(mesh, agent.functions, horizon, names, size, noise, counts, task, *rest))
         )
         if len(waiting) > 1:
             yield from _fetch(*waiting.popleft(), size)
     while waiting:
         yield from _fetch(*waiting.popleft(), size)
+
+
+def _shares(chunks: list[int], devices: int, together: int) -> Iterator[list[list[int]]]:
+    """Rounds of chunks, each as one share of at most `together` for every device; shares may be empty."""
+    while chunks:
+        each = min(-(-len(chunks) // devices), together)
+        now, chunks = chunks[: each * devices], chunks[each * devices :]
+        yield [now[at * each : (at + 1) * each] for at in range(devices)]
+
+
+def _padded(share: list[int], size: int, together: int) -> np.ndarray:
+    """The numbers of a share's trials, filled up to `together` chunks."""
+    numbers = [chunk * size + np.arange(size) for chunk in share]
+    filling = [np.zeros(size, int)] * (together - len(share))
+    return np.concatenate([*numbers, *filling])
+
+
+def _fetch(shares: list[list[int]], result: Any, size: int) -> Iterator[tuple[int, Trials]]:
+    truth, returns, discounted, records = jax.tree.map(np.asarray, result)
+    for device, share in enumerate(shares):
+        for place, chunk in enumerate(share):
+            own = (device, slice(place * size, (place + 1) * size))
+            ordered = {name: _trials_first(part[device]) for name, part in records.items()}
+            numbers = np.arange(chunk * size, (chunk + 1) * size)
+            yield chunk, Trials(numbers, truth[own], returns[own], discounted[own], ordered)
 
 
 def run(
@@ -200,20 +177,6 @@ def take(results: Trials, wanted: np.ndarray) -> Trials:
     return jax.tree.map(lambda leaf: leaf[place], results)
 
 
-def _groups(chunks: list[int], width: int) -> Iterator[list[int]]:
-    """The chunks in groups of one for each device; the last group may be smaller."""
-    for at in range(0, len(chunks), width):
-        yield chunks[at : at + width]
-
-
-def _fetch(group: list[int], result: Any, size: int) -> Iterator[tuple[int, Trials]]:
-    truth, returns, discounted, records = jax.tree.map(np.asarray, result)
-    for place, chunk in enumerate(group):
-        numbers = np.arange(chunk * size, (chunk + 1) * size)
-        ordered = {name: _trials_first(part[place]) for name, part in records.items()}
-        yield chunk, Trials(numbers, truth[place], returns[place], discounted[place], ordered)
-
-
 def _trials_first(record: np.ndarray) -> np.ndarray:
     """[T, ..., N] as [N, T, ...]; beliefs [T, K, X, N] as [N, T, K, X]."""
     return np.ascontiguousarray(np.moveaxis(record, -1, 0))
@@ -221,7 +184,7 @@ def _trials_first(record: np.ndarray) -> np.ndarray:
 
 def _checked(agent: Agent, task: Task, record: Sequence[str]) -> tuple[str, ...]:
     """The names to record, each known."""
-    known = (*OF_STEP, *OF_TIME, *reported(agent, task))
+    known = (*loops.OF_STEP, *OF_TIME, *reported(agent, task))
     for name in record:
         if name not in known:
             raise unknown(f"record of agent '{agent.name}'", name, known)
@@ -233,11 +196,10 @@ def reported(agent: Agent, task: Task) -> tuple[str, ...]:
 
     def names(task: Task) -> dict[str, Array]:
         keys = jax.random.split(jax.random.key(0), 2)
-        truth = jnp.zeros(2, jnp.int32)
+        states = jnp.zeros(2, jnp.int32)
+        player = loops.Player(agent.functions, agent.parameters, jnp.asarray(agent.informed))
         prior = jnp.broadcast_to(task.prior[:, None], (task.prior.shape[0], 2))
-        knowledge = knowledge_of(task, agent.parameters, prior)
-        knowledge = permit(agent.functions, knowledge, jnp.asarray(agent.informed), truth)
-        memory = agent.init(keys, knowledge, sight(agent.functions, truth, None))
-        return agent.report(knowledge, memory)
+        knowledge = player.knowledge(task, states, prior)
+        return agent.report(knowledge, player.begin(keys, knowledge, states))
 
     return tuple(jax.eval_shape(names, task))

@@ -45,7 +45,9 @@ class Store:
         if found is not None:
             _refuse_other(self.directory, "", {name: found.get(name) for name in identity}, identity)
         now = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-        self._manifest = found or {"format": FORMAT, **identity, "created": now, "parts": {}, "seconds": {}}
+        self._manifest = found or {"format": FORMAT, **identity, "created": now}
+        for name in ("parts", "agents", "seconds"):
+            self._manifest.setdefault(name, {})
         self.directory.mkdir(parents=True, exist_ok=True)
         self._save_manifest()
 
@@ -71,12 +73,19 @@ class Store:
 
     def open_part(self, part: str, settings: Mapping[str, Any]) -> None:
         """Begin or continue one part, such as a domain; refuses one that was made with other settings."""
+        self._open(self._manifest["parts"], part, f" of {part}", settings)
+
+    def open_agent(self, part: str, agent: str, settings: Mapping[str, Any]) -> None:
+        """Begin or continue an agent's trials in one part; refuses those that were made with other settings."""
+        agents = self._manifest["agents"].setdefault(part, {})
+        self._open(agents, agent, f" of agent {agent} in {part}", settings)
+
+    def _open(self, entries: dict[str, Any], name: str, words: str, settings: Mapping[str, Any]) -> None:
         settings = _plain(settings)
-        parts = self._manifest["parts"]
-        if part in parts:
-            _refuse_other(self.directory, f" of {part}", parts[part], settings)
+        if name in entries:
+            _refuse_other(self.directory, words, entries[name], settings)
         else:
-            parts[part] = settings
+            entries[name] = settings
             self._save_manifest()
 
     def add_seconds(self, what: str, seconds: float) -> None:

@@ -18,7 +18,7 @@ from jax import Array
 from jatpo import validate
 from jatpo.errors import JatpoError
 from jatpo.evaluate.agent import Agent, Knowledge
-from jatpo.evaluate.world import joined
+from jatpo.evaluate.world import final_states, joined
 from jatpo.library import Library
 from jatpo.model import POMDP
 from jatpo.storage import pick
@@ -28,6 +28,7 @@ class Task(NamedTuple):
     """Everything a chunk of trials needs, as arrays."""
 
     world: POMDP  # the true models joined: action k·A + a
+    over: Array  # [K, X] bool, states of the worlds that nothing leaves and that earn nothing
     library: Library
     solved: dict[str, Any]
     weights: Array  # [K], how often each model is the true one
@@ -71,6 +72,7 @@ def make_task(
     given = library.prior if prior is None else validate.distribution("prior", np.asarray(prior), count)
     return Task(
         joined(truths),
+        final_states(truths),
         library,
         solved or {},
         jnp.asarray(weights, dtype),

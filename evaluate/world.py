@@ -25,6 +25,18 @@ def joined(models: POMDP) -> POMDP:
     return POMDP(transition, observation, reward, models.initial, models.discount)
 
 
+def final_states(models: POMDP) -> Array:
+    """Which states of stacked models every action leads back to, for certain and for nothing [K, X]."""
+    transition = models.transition
+    states = jnp.arange(models.num_states, dtype=jnp.int32)
+    if isinstance(transition, DenseTransition):
+        stays = transition.probability[:, :, states, states]
+    else:
+        back = transition.successor == states[None, None, :, None]
+        stays = jnp.sum(jnp.where(back, transition.probability, 0), axis=-1)
+    return jnp.all(stays > 1 - 1e-6, axis=1) & jnp.all(models.reward == 0, axis=2)
+
+
 def start(world: POMDP, uniform: Array, truth: Array) -> Array:
     """Start states [N] of trials whose true models are `truth` [N]."""
     return jax.vmap(pick)(uniform, world.initial[truth])

@@ -12,8 +12,10 @@ from jax import Array
 
 from jatpo.errors import JatpoError
 from jatpo.solve import backup, points, stage
-from jatpo.solve.problem import Problem, generator
+from jatpo.solve.problem import Problem, generator, upper_vectors
 from jatpo.solve.run import Run
+
+GUIDED = 1 << 20  # the number of the guided walks' random numbers, beyond all stages
 
 jit_stage = jax.jit(stage.stage, static_argnames="batch")
 
@@ -38,9 +40,18 @@ class PerseusSettings:
 
 
 def explore(problem: Problem, settings: PerseusSettings, key: Array) -> Array:
-    """The belief points [X, B]."""
-    steps = settings.steps or settings.stages
-    return points.explore(generator(key, 0), problem.model, settings.beliefs, steps)
+    """The belief points [X, B] of random walks.
+
+    Where none of them comes near a reward, the stages would find nothing to carry back; half of the points are then
+    taken from walks that the upper bound guides.
+    """
+    steps, count = settings.steps or settings.stages, settings.beliefs
+    beliefs = points.explore(generator(key, 0), problem.model, count, steps)
+    if points.meets_reward(beliefs, problem.model):
+        return beliefs
+    upper = upper_vectors(problem)
+    guided = points.explore(generator(key, GUIDED), problem.model, count, steps, upper)
+    return jnp.asarray(np.where(np.arange(count) % 2, np.asarray(beliefs), np.asarray(guided)))
 
 
 def begin(problem: Problem, settings: PerseusSettings, key: Array) -> Run:

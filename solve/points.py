@@ -85,7 +85,18 @@ def random_walk(uniform: Array, model: POMDP) -> Array:
     return walk(uniform, model, lambda uniform, _: (uniform[0] * model.num_actions).astype(jnp.int32))
 
 
+def guided_walk(uniform: Array, model: POMDP, upper: Array) -> Array:
+    """`walk` with every other action at random and the rest the best by the vectors `upper` [A, X]."""
+
+    def choose(uniform: Array, beliefs: Array) -> Array:
+        best = jnp.argmax(upper @ beliefs, axis=0).astype(jnp.int32)
+        return jnp.where(uniform[1] < 0.5, best, (uniform[0] * model.num_actions).astype(jnp.int32))
+
+    return walk(uniform, model, choose)
+
+
 jit_random_walk = jax.jit(random_walk)
+jit_guided_walk = jax.jit(guided_walk)
 
 
 def distinct(columns: np.ndarray) -> np.ndarray:
@@ -98,12 +109,31 @@ def distinct(columns: np.ndarray) -> np.ndarray:
     return columns[:, np.sort(first)]
 
 
-def explore(random: np.random.Generator, model: POMDP, count: int, steps: int, rounds: int = 8) -> Array:
-    """Beliefs met under random actions [X, count]; repeated where `rounds` rounds of walks meet fewer."""
+def meets_reward(beliefs: Array, model: POMDP) -> bool:
+    """Whether some belief expects more than the least reward there is, by a tenth of all there is to gain."""
+    reward = np.asarray(model.reward)
+    least, most = reward.min(), reward.max()
+    return bool(np.max(reward.T @ np.asarray(beliefs)) >= least + 0.1 * (most - least))
+
+
+def explore(
+    random: np.random.Generator,
+    model: POMDP,
+    count: int,
+    steps: int,
+    upper: Array | None = None,
+    rounds: int = 8,
+) -> Array:
+    """Beliefs met under random actions [X, count]; repeated where `rounds` rounds of walks meet fewer.
+
+    With vectors `upper` [A, X] the walks are guided by them.
+    """
     walkers = max(8, -(-count // steps))
     found = np.zeros((model.num_states, 0), model.dtype)
     for _ in range(rounds):
-        met = np.asarray(jit_random_walk(random.random((steps, 3, walkers), model.dtype), model))
+        uniform = random.random((steps, 3, walkers), model.dtype)
+        walks = jit_random_walk(uniform, model) if upper is None else jit_guided_walk(uniform, model, upper)
+        met = np.asarray(walks)
         found = distinct(np.concatenate([found, *met], axis=1))
         if found.shape[1] >= count:
             break

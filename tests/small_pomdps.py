@@ -38,7 +38,9 @@ def ring(length: int = 10, discount: float = 0.95) -> Example:
     sensor = np.where(np.isin(np.arange(length), [0, 3, 4])[:, None], [0.8, 0.2], [0.2, 0.8])
     reward = np.full((length, 3), [-1.0, -1, -10])
     reward[0, 2] = 20
-    return Example(transition, np.repeat(sensor[None], 3, axis=0), reward, np.full(length, 1 / length), discount)
+    return Example(
+        transition, np.repeat(sensor[None], 3, axis=0), reward, np.full(length, 1 / length), discount
+    )
 
 
 def tiny(seed: int, discount: float = 0.6, zeros: float = 0.2) -> Example:

@@ -199,7 +199,10 @@ def test_nothing_is_compiled_for_another_model_of_the_shape():
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"seconds": 0, "gap": 0}, "nothing would stop the solver: give seconds, a gap or a number of stages"),
+        (
+            {"seconds": 0, "gap": 0},
+            "nothing would stop the solver: give seconds, a gap or a number of stages",
+        ),
         ({"walkers": 0}, "walkers is 0, expected at least 1"),
         ({"steps": 0}, "steps is 0, expected at least 1"),
         ({"keep": -3}, "keep is -3, expected at least 1"),

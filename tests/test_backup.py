@@ -252,7 +252,9 @@ def test_nothing_is_compiled_twice(storage):
     truth = example("plain")
     models = [
         build(truth, storage),
-        build(truth._replace(transition=truth.transition[:, ::-1], reward=-truth.reward, discount=0.5), storage),
+        build(
+            truth._replace(transition=truth.transition[:, ::-1], reward=-truth.reward, discount=0.5), storage
+        ),
     ]
     beliefs = random_beliefs(5)
     jit_backup(models[0], make_plan(models[0]), beliefs, fill(*random_vectors(6, 5), 5, ROOM))

@@ -202,7 +202,11 @@ def test_rounding_breaks_no_bound(seed, discount):
 @pytest.mark.parametrize("discount", [0.99, 0.999])
 def test_the_upper_bound_near_discount_one(discount):
     """Of models whose optimum is known: the state is revealed, or there is only one."""
-    for truth in (revealing(0, discount), revealing(1, discount), example("one state")._replace(discount=discount)):
+    for truth in (
+        revealing(0, discount),
+        revealing(1, discount),
+        example("one state")._replace(discount=discount),
+    ):
         model = build(truth)
         transition, _, reward, stored = parts_of(model)
         exact = np.max(np.asarray(model.initial, float) @ mdp.optimal(transition, reward, stored)[0])

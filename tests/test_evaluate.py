@@ -269,7 +269,7 @@ def test_chunks_come_back_as_they_went_in(tmp_path):
     assert not again.has("a", "atpo", 2)
     jax.tree.map(np.testing.assert_array_equal, again.load("a", "atpo", 3), some_trials())
     manifest = json.loads((tmp_path / "new" / "manifest.json").read_text())
-    assert {"jatpo", "jax", "backend", "created", "settings", "parts", "seconds"} <= set(manifest)
+    assert {"jatpo", "jax", "backend", "created", "settings", "parts", "agents", "seconds"} <= set(manifest)
 
 
 def test_other_settings_are_refused_with_what_differs(tmp_path):
@@ -526,3 +526,14 @@ def test_the_examples_of_the_documentation_run(monkeypatch, tmp_path, capsys):
     prepared = names["plant"]
     run = Session(0).run("x", registry.get("follow"), prepared.task, prepared.horizon, 64)
     assert run.returns.mean() > 80
+
+
+def test_agents_join_a_directory_and_changed_ones_are_refused(tiny, tmp_path):
+    kept = store.Store(tmp_path / "r", "evaluate", {"seed": 0})
+    for names in (["random"], ["random", "value_iteration", "atpo"]):
+        agents = choose_agents(names)
+        comparison.play(prepare(tiny, agents), agents, 10, Session(0, kept))
+    assert set(kept.manifest["agents"][tiny]) == {"random", "value_iteration", "atpo"}
+    agents = choose_agents(["atpo"], "as_run")
+    with pytest.raises(JatpoError, match=r"of agent atpo in three-doors .*floor is 0.0 there and 1e-08 here"):
+        comparison.play(prepare(tiny, agents), agents, 10, Session(0, kept))

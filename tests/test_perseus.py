@@ -37,7 +37,9 @@ def started(truth, storage: str = "dense", beliefs: int = 40, seed: int = 0):
     model = build(truth, storage)
     columns = rows(np.random.default_rng([seed, 5]), beliefs, model.num_states, zeros=0.4).T
     low = float(np.min(truth.reward)) / (1 - truth.discount)
-    alpha = np.concatenate([pomdp_exact.blind(*parts_of(model)[::2], truth.discount), [[low] * model.num_states]])
+    alpha = np.concatenate(
+        [pomdp_exact.blind(*parts_of(model)[::2], truth.discount), [[low] * model.num_states]]
+    )
     action = np.append(np.arange(model.num_actions), 0)
     vectors = fill(alpha.astype(model.dtype), action, model.num_states, 2 * TILE)
     return model, make_plan(model), evaluate(vectors, columns.astype(model.dtype)), vectors
@@ -102,9 +104,7 @@ def test_a_point_that_cannot_rise_keeps_its_vector(x64):
     model, plan, points, _ = started(example("hard zeros"))
     vectors = fill(np.concatenate([np.full((1, 5), 1e4), np.zeros((1, 5))]), np.array([2, 0]), 5, 2 * TILE)
     points = evaluate(vectors, points.beliefs)
-    new, after, info = jit_stage(
-        turns(40, "float64"), model, plan, points, vectors, np.array(True), batch=16
-    )
+    new, after, info = jit_stage(turns(40, "float64"), model, plan, points, vectors, np.array(True), batch=16)
     assert int(new.count) == 1 and int(new.action[0]) == 2 and float(info.change) <= 1e-9
     np.testing.assert_array_equal(new.alpha[0], 1e4)
     np.testing.assert_allclose(after.value, 1e4)
@@ -114,7 +114,7 @@ def test_a_point_that_cannot_rise_keeps_its_vector(x64):
 def test_a_batch_of_any_size(batch, x64):
     """Also one that does not divide the number of points, or is larger."""
     model, plan, points, vectors = started(example("hard zeros"))
-    new, after, info = jit_stage(
+    _, after, info = jit_stage(
         turns(40, "float64"), model, plan, points, vectors, np.array(True), batch=batch
     )
     assert int(info.backups) == 40
@@ -323,5 +323,5 @@ def test_bad_settings(change, text):
 
 
 def test_a_discount_of_one_is_refused():
-    with pytest.raises(JatpoError, match="model 1 has discount 1: .* needs a discount below 1"):
+    with pytest.raises(JatpoError, match=r"model 1 has discount 1: .* needs a discount below 1"):
         solve([build(tiger()), build(tiger(discount=1.0))], SMALL, jax.random.key(0))

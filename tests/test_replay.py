@@ -76,7 +76,6 @@ def test_it_ends_where_nothing_more_can_happen(tiny):
         "absorbing" not in [each.state_name(t) for t in range(each.num_steps)] for each in ends["absorbing"]
     )
     assert all(each.num_steps == tiny.horizon for name in set(ends) - {"absorbing"} for each in ends[name])
-    assert play(tiny, agent, 0, horizon=1).num_steps == 1
 
 
 def test_it_is_the_same_again_and_other_for_another_seed(tiny):
@@ -232,7 +231,7 @@ def test_elsewhere_plain_frames_follow_one_another(rooms, capsys):
 def test_a_gif_has_a_picture_for_every_frame(tiny, tmp_path, dark):
     from PIL import Image
 
-    episode = record(tiny, seed=1, horizon=3)
+    episode = record(tiny, seed=1)
     gif.write_gif(tmp_path / "a.gif", episode, delay=0.3, dark=dark, dpi=40)
     with Image.open(tmp_path / "a.gif") as moving:
         assert moving.n_frames == episode.num_steps + 1
@@ -240,7 +239,7 @@ def test_a_gif_has_a_picture_for_every_frame(tiny, tmp_path, dark):
         corner = moving.convert("RGB").getpixel((2, 2))
         moving.seek(moving.n_frames - 1)
         assert moving.info["duration"] == 1200
-    assert (max(corner) < 60) == dark
+    assert corner == ((21, 24, 28) if dark else (255, 255, 255))
     assert list(tmp_path.iterdir()) == [tmp_path / "a.gif"]
     for bad, message in ((tmp_path, "is a directory"), (tmp_path / "no" / "a.gif", "there is no directory")):
         with pytest.raises(JatpoError, match=message):
@@ -256,9 +255,8 @@ def test_a_picture_shows_stage_belief_and_posterior(rooms):
 
 
 @pytest.mark.parametrize("name", ["random", "value_iteration", "bopa", "perseus", "random_picker"])
-def test_every_agent_can_be_watched(name):
-    with tiny_domain.registered() as domain:
-        episode = record(domain, name, seed=1)
+def test_every_agent_can_be_watched(tiny, name):
+    episode = record(tiny.name, name, seed=1)
     frame = episode.to_json()["frames"][1]
     assert (frame["posterior"] is None) == (name == "random")
     assert (frame["belief"] is None) == (name in ("random", "value_iteration", "bopa"))
@@ -273,7 +271,7 @@ def test_a_users_agent_can_be_watched(tiny, monkeypatch):
     @register("always-first", sees="nothing", knows="nothing")
     class AlwaysFirst:
         def init(key, knowledge, seen):
-            return ()
+            return jax.numpy.zeros(())
 
         def policy(key, knowledge, memory):
             return jax.numpy.eye(knowledge.actions.shape[0])[0]
@@ -286,7 +284,7 @@ def test_a_users_agent_can_be_watched(tiny, monkeypatch):
 
 
 def test_what_evaluate_prepared_can_be_watched():
-    from jatpo.evaluate import prepare
+    from jatpo.evaluate.prepare import prepare
 
     agents = choose_agents(["value_iteration"])
     episode = record(prepare("abandoned-power-plant", agents), "value_iteration", seed=3)
@@ -319,7 +317,7 @@ def test_actions_and_observations_in_words():
 def test_all_domains_can_be_watched():
     from jatpo import domains
 
-    for name in domains.names():
+    for name in set(domains.names()) - {tiny_domain.NAME}:
         episode = record(name, "random", seed=1, horizon=3)
         told = episode.to_json()
         assert all(frame["snapshot"]["positions"] for frame in told["frames"][:-1])

@@ -376,3 +376,32 @@ def test_eight_devices_give_the_numbers_of_one():
     here = device_digest()
     here.pop("devices")
     assert several == here
+
+
+def test_a_chunk_ends_early_only_when_nothing_more_can_happen():
+    """Absorbing models: returns are those of all steps; a state that is left, or that earns, is not final."""
+    models = [random_models.example("absorbing", seed) for seed in range(2)]
+    models[1].reward[-1, 0] = 1.0  # here the last state still earns
+    for storage in ("dense", "blocked"):
+        task = ready(models, storage)
+        assert np.asarray(task.over).tolist() == [[False] * 4 + [True], [False] * 5]
+    for agent in (mixture.ATPO, states.RANDOM):
+        early = rollout.run(jax.random.key(0), agent, task, 40, 50)
+        whole = rollout.run(jax.random.key(0), agent, task, 40, 50, ["rewards", "states"])
+        np.testing.assert_array_equal(early.returns, whole.returns)
+        np.testing.assert_array_equal(early.discounted, whole.discounted)
+    over = (whole.records["states"][:, -1] == 4) & (whole.truth == 0)
+    assert over.any()
+    only = ready(models[:1])
+    lasted = []
+    counting = mixture.ATPO.functions._replace(
+        policy=lambda keys, known, memory: (
+            jax.debug.callback(lambda: lasted.append(1)),
+            mixture.policy(keys, known, memory),
+        )[1]
+    )
+    noise = make_noise(jax.random.key(0), 0, 8, 1, 500, np.dtype("float32"))
+    settings = jax.tree.map(jnp.asarray, mixture.ATPO.parameters)
+    rollout.run_chunk(counting, 500, (), noise, only, settings, jnp.asarray(False))[1].block_until_ready()
+    jax.effects_barrier()
+    assert 0 < len(lasted) < 400

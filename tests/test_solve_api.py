@@ -132,7 +132,9 @@ def test_what_is_finished_is_loaded(tmp_path, monkeypatch):
     assert not notes
     for other in ({"seed": 4}, {"settings": replace(PERSEUS, stages=9)}, {"models": four_models()[2:]}):
         with pytest.raises(TypeError, match="not callable"):
-            solve_library(**{"models": models, "settings": PERSEUS, "seed": 3, "directory": tmp_path, **other})
+            solve_library(
+                **{"models": models, "settings": PERSEUS, "seed": 3, "directory": tmp_path, **other}
+            )
 
 
 def test_only_what_is_missing_is_solved(tmp_path):
@@ -198,7 +200,8 @@ def test_look_ahead_on_a_lower_bound(x64):
 
 def test_states_that_cannot_be_reached():
     """Vectors have an entry for every state, a true lower bound also there."""
-    model = build(example("unreachable"))
+    truth = example("unreachable")
+    model = build(truth._replace(reward=truth.reward - 20))
     dense = model.to_dense()
     found = solve([model], PERSEUS, jax.random.key(0))[0]
     vectors = np.asarray(found.policy.vectors, float)

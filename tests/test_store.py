@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from jatpo.solve import AnytimeSettings, ExactSettings, PerseusSettings, driver, solve, solve_library, store
+from jatpo.solve.backup import TILE
 from jatpo.solve.problem import prepare
 from jatpo.solve.store import Store, entry_key
 from random_models import build, example
@@ -74,7 +75,7 @@ def test_exact_solutions_are_kept_too(tmp_path):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_a_run_comes_back(solver, tmp_path, x64):
     """Its state after a stage, bit for bit and with the same room; older states are gone."""
-    runs = states_of_a_run(build(tiger()), SOLVERS[solver])
+    runs = states_of_a_run(build(tiger()), replace(SOLVERS[solver], capacity=3 * TILE))
     kept = Store(tmp_path)
     for run in runs[1:4]:
         kept.save_run("somewhere", run, with_beliefs=True)
@@ -346,7 +347,12 @@ def test_a_killed_run_goes_on(solver, how, resumed, tmp_path):
     assert not [name for name in names_in(tmp_path) if name == "solution"]
     told, notes = [], []
     found = solve_library(
-        [build(ring())], SOLVERS[solver], 7, tmp_path, lambda stage, **_: told.append(stage), note=notes.append
+        [build(ring())],
+        SOLVERS[solver],
+        7,
+        tmp_path,
+        lambda stage, **_: told.append(stage),
+        note=notes.append,
     )[0]
     assert not notes
     assert told[0] == resumed if resumed else told[0] >= 1

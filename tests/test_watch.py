@@ -72,16 +72,14 @@ def test_json_is_the_episode(capsys, tiny):
 def test_it_writes_a_page_and_a_gif(capsys, tiny, tmp_path):
     from PIL import Image
 
-    code, out, _ = call(
-        capsys, tiny, "--horizon", "2", "--html", "a.html", "--gif", "a.gif", "--delay", "0.1"
-    )
+    code, out, _ = call(capsys, tiny, "--html", "a.html", "--gif", "a.gif", "--delay", "0.1")
     assert (code, out) == (0, "the replay is in a.html\nthe animation is in a.gif\n")
     page = (tmp_path / "a.html").read_text()
     data = json.loads(re.search(r'class="replay-data">(.*?)</script>', page)[1])
     with Image.open(tmp_path / "a.gif") as moving:
         assert moving.n_frames == len(data[0]["frames"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.gif", "a.html"]
-    assert call(capsys, tiny, "--horizon", "1", "--html", "b.html", "--quiet") == (0, "", "")
+    assert call(capsys, tiny, "--html", "b.html", "--quiet") == (0, "", "")
 
 
 def test_a_library_of_files_is_shown_by_the_names_of_states(capsys, tmp_path):

@@ -66,7 +66,8 @@ def reproduce(
 
     settings = None if seconds is None else solve.AnytimeSettings(seconds=seconds)
     plan = Plan(chosen, trials, seed, rules, preset, wanted, settings=settings, solutions=solutions)
-    with Overall("reproducing", quiet) as progress:
+    progress = Overall("reproducing", quiet)
+    with progress:
         work = Reproduction(plan, out or _default(rules), progress.follow)
         results = work.run()
         report = work.write_report(results)

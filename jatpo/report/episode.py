@@ -8,28 +8,26 @@ the end has T+1 entries.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jatpo.domains import Scene
+from jatpo.domains import Scene, Stage
 from jatpo.domains.mmdp import ABSORBING
 from jatpo.errors import JatpoError
 from jatpo.report import setting
 from jatpo.report.setting import Setting
+from jatpo.report.trial import LEADING, end, roll
 from jatpo.report.words import action_words, observation_words
 
 if TYPE_CHECKING:
     from jatpo.evaluate.agent import Agent
     from jatpo.evaluate.prepare import Prepared
-    from jatpo.evaluate.rollout import Trials
-    from jatpo.model import POMDP
 
 FAINT = 5e-4  # a place less likely than this is left out of a heat map
 DIGITS = 6
@@ -152,10 +150,7 @@ class Episode:
             return None
         scene, belief = found
         likely = [[name, _round(chance)] for name, chance in scene.likeliest(belief)]
-        heat = {}
-        for who in scene.stage.uncertain if scene.stage else ():
-            marginal = scene.stage.marginal(who, belief)
-            heat[who] = [[int(place), _round(marginal[place])] for place in np.flatnonzero(marginal > FAINT)]
+        heat = {} if scene.stage is None else _heat(scene.stage, belief)
         return {"heat": heat, "likely": likely, "snapshot": _snapshot(scene, int(np.argmax(belief)))}
 
 
@@ -218,7 +213,7 @@ def _tell_models() -> Callable[..., None]:
 
 def choose_agent(agent: str | Agent, preset: str = "exact") -> Agent:
     """An agent by its name, with the floor of `preset`; anything else is taken as an agent."""
-    from jatpo.evaluate import choose_agents
+    from jatpo.evaluate.prepare import choose_agents
 
     return choose_agents([agent], preset)[0] if isinstance(agent, str) else agent
 
@@ -236,9 +231,9 @@ def play(
     if trial < 0:
         raise JatpoError(f"there is no trial {trial}: count from 0")
     horizon = horizon or place.horizon
-    found = _roll(place, agent, seed, trial, model, horizon)
+    found = roll(place, agent, seed, trial, model, horizon)
     truth, steps = int(found.truth[0]), found.records
-    last = _end(place.models[truth], steps["states"][0])
+    last = end(place.models[truth], steps["states"][0])
     until = {name: part[0, :last] for name, part in steps.items()}
     moments = {name: part[0, : last + 1] for name, part in steps.items()}
     posterior = moments.get("posterior")
@@ -268,77 +263,19 @@ def play(
     )
 
 
-LEADING = "leading belief"
-ALWAYS = ("rewards", "actions", "observations", "probabilities", "states")
-
-
-def _roll(place: Setting, agent: Agent, seed: int, trial: int, model: int | None, horizon: int) -> Trials:
-    """The records of one trial [1, ...]; with `model` as the true one if it is given."""
-    import jax
-
-    from jatpo.evaluate.rollout import chunk_size, reported, run_chunks
-
-    task = place.task if model is None else _forced(place, model)
-    chunk, slot = divmod(trial, chunk_size(task.library))
-    watched = dataclasses.replace(agent, report=_report_leading(agent.report, slot))
-    told = [name for name in ("posterior", "entropy", LEADING) if name in reported(watched, task)]
-    runs = run_chunks(jax.random.key(seed), watched, task, horizon, [chunk], (*ALWAYS, *told))
-    ((_, trials),) = runs
-    records = {
-        name: part if name == LEADING else part[slot : slot + 1] for name, part in trials.records.items()
-    }
-    one = (part[slot : slot + 1] for part in trials[:-1])
-    return type(trials)(*one, records)
-
-
-def _forced(place: Setting, model: int) -> Any:
-    """The task with `model` as the true one in every trial."""
-    import jax.numpy as jnp
-
-    count = len(place.models)
-    if not 0 <= model < count:
-        raise JatpoError(f"{place.name} has models 0 to {count - 1}, and model {model} was asked for")
-    weights = place.task.weights
-    return place.task._replace(weights=jnp.asarray(np.eye(count)[model], weights.dtype))
-
-
-@lru_cache(maxsize=64)
-def _report_leading(report: Callable, slot: int) -> Callable:
-    """`report`, and with it of trial `slot` alone the belief of the model that leads there [X, 1].
-
-    The beliefs of a whole chunk of trials would take gigabytes.
-    """
-    import jax.numpy as jnp
-
-    def extended(knowledge: Any, memory: Any) -> dict[str, Any]:
-        told = report(knowledge, memory)
-        posterior, beliefs = told.get("posterior"), told.get("beliefs")
-        if posterior is None or beliefs is None or (posterior.ndim, beliefs.ndim) != (2, 3):
-            return told
-        here = min(slot, posterior.shape[1] - 1)
-        return {**told, LEADING: beliefs[jnp.argmax(posterior[:, here]), :, here][:, None]}
-
-    return extended
-
-
-def _end(model: POMDP, states: np.ndarray) -> int:
-    """The step at which a state is reached that earns nothing and is left no more; the last one otherwise."""
-    import jax.numpy as jnp
-
-    from jatpo.belief import predict
-
-    last = int(states[-1])
-    here = jnp.asarray(np.eye(1, model.num_states, last)[0], model.dtype)
-    stays = all(float(predict(model, here, jnp.int32(a))[last]) == 1.0 for a in range(model.num_actions))
-    if not stays or np.asarray(model.reward[last]).any():
-        return len(states) - 1
-    return int(np.argmax(states == last))
-
-
 def _stage(scene: Scene) -> dict[str, Any] | None:
     if scene.stage is None:
         return None
     return {**scene.stage.to_json(), "uncertain": list(scene.stage.uncertain[:2])}
+
+
+def _heat(stage: Stage, belief: np.ndarray) -> dict[str, list]:
+    """By person, pairs of place and probability."""
+    found = {who: stage.marginal(who, belief) for who in stage.uncertain}
+    return {
+        who: [[int(place), _round(chances[place])] for place in np.flatnonzero(chances > FAINT)]
+        for who, chances in found.items()
+    }
 
 
 def _snapshot(scene: Scene, state: int) -> dict[str, Any] | None:

@@ -143,7 +143,9 @@ def _curves(results: Results, figure: str, what: str, label: str) -> Figure | No
             last = max((row["step"] for row in rows), default=0)
             look = {"color": PUBLISHED.colour, "mfc": "none", "ms": 5, "clip_on": False, "zorder": 3}
             for step, value in paper.items():
-                axes.plot(last if step == "end" else step, value, PUBLISHED.marker, **look)
+                at = last if step == "end" else int(step)
+                if at <= last:  # a shorter episode has no place for it
+                    axes.plot(at, value, PUBLISHED.marker, **look)
             axes.set_ylim(-0.03, 1.05)
             axes.set_xlim(0, last)
             axes.set_xlabel("step")
@@ -328,6 +330,9 @@ def _handle(mark: Mark) -> Any:
     from matplotlib.lines import Line2D
 
     line = mark.line if mark.marker == "line" else "none"
-    hollow = {"mfc": "none"} if mark.label.startswith("published") else {}
+    fill = "none" if mark.label.startswith("published") else mark.colour
     marker = "none" if mark.marker == "line" else mark.marker
-    return Line2D([], [], color=mark.colour, linestyle=line, marker=marker, label=mark.label, **hollow)
+    look = {"color": mark.colour, "linestyle": line, "marker": marker, "markerfacecolor": fill}
+    handle = Line2D([], [], label=mark.label)
+    handle.set(**look)
+    return handle

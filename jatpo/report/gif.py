@@ -7,6 +7,8 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from jatpo.domains import draw
 from jatpo.domains.picture import DARK, LIGHT, Palette
 from jatpo.errors import JatpoError
@@ -58,8 +60,21 @@ def frames(episode: Episode, *, dark: bool = False, dpi: int = 100) -> list[Imag
     sheet = Image.new("RGB", (found[0].width, len(samples) * found[0].height))
     for row, sample in enumerate(samples):
         sheet.paste(sample, (0, row * found[0].height))
-    palette = sheet.quantize(colors=256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    return [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in found]
+    palette = sheet.quantize(colors=255, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    return [_with_paper(picture, palette) for picture in found]
+
+
+def _with_paper(picture: Image, palette: Image) -> Image:
+    """`picture` in the colours of `palette` and that of its own paper, which would be rounded otherwise."""
+    from PIL import Image
+
+    paper = np.asarray(picture)[0, 0]
+    drawn = np.array(picture.quantize(palette=palette, dither=Image.Dither.NONE))
+    drawn[(np.asarray(picture) == paper).all(axis=2)] = 255
+    colours = (palette.getpalette() or [])[: 3 * 255]
+    made = Image.fromarray(drawn)
+    made.putpalette([*colours, *[0] * (3 * 255 - len(colours)), *paper.tolist()])
+    return made
 
 
 def _image(episode: Episode, moment: int, dark: bool, dpi: int) -> Image:

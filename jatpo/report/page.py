@@ -108,4 +108,4 @@ def _replays(episodes: Sequence[Episode]) -> Section | None:
 def _data(results: Results) -> str:
     """The settings and the main table for programs that read the page."""
     text = json.dumps({"run": dict(results.run), "summary": list(results["summary"])}, ensure_ascii=False)
-    return text.replace("</", "<\\/")  # no text in it ends the element
+    return text.replace("<", "\\u003c")  # no text in it ends or opens an element

@@ -385,8 +385,10 @@
       this.slider.value = time;
       this.slider.setAttribute("aria-valuetext", `step ${time} of ${last}`);
       this.counter.textContent = `${time} / ${last}`;
-      for (const name of ["first", "back"]) this.body.querySelector(`.do-${name}`).disabled = time === 0;
-      for (const name of ["next", "last"]) this.body.querySelector(`.do-${name}`).disabled = time === last;
+      // Not `disabled`: that would take the focus from a button pressed by key.
+      for (const [name, end] of [["first", 0], ["back", 0], ["next", last], ["last", last]]) {
+        this.body.querySelector(`.do-${name}`).setAttribute("aria-disabled", time === end);
+      }
       this.showTruth(frame);
       if (this.mind) this.showMind(frame);
       this.showWords(frame);

@@ -52,7 +52,6 @@ class Reproduction:
         self.tables = Tables()
         self.episodes: list[Episode] = []
         self._show = show
-        self._began = time.perf_counter()
 
     def run(self) -> results.Results:
         """Do what is missing, write the tables, and read them back."""

@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+TRUST = 5.0  # seconds of experience that a first guess is worth, at least
+
 
 class Step(NamedTuple):
     """A piece of work."""
@@ -87,8 +89,9 @@ class Schedule:
         if self._worked and self.step.kind == kind:
             spent += self._clock() - self._start
             expected += self._share * self.step.seconds
-        # The expectation itself counts as one second of experience: no wild guesses from the first moments.
-        return (spent + 1.0) / (expected + 1.0)
+        # The expectation counts as some experience too: compiling comes first and is no measure of the rest.
+        trust = max(TRUST, 0.2 * max(step.seconds for step in self.steps if step.kind == kind))
+        return (spent + trust) / (expected + trust)
 
     def _settle(self) -> None:
         """Learn from the step under way, if it did any work."""

@@ -38,7 +38,7 @@ AGENTS = {
 OTHERS = ("#56b4e9", "#e69f00", "#0072b2", "#009e73")
 PUBLISHED = Mark(MUTED, "D", "published")
 
-SETTINGS = {
+SETTINGS: Any = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
     "font.size": 9,
@@ -65,6 +65,7 @@ SETTINGS = {
     "figure.facecolor": "none",
     "savefig.facecolor": "none",
     "svg.fonttype": "none",
+    "svg.hashsalt": "jatpo",
     "pdf.fonttype": 42,
     "legend.frameon": False,
 }
@@ -78,11 +79,11 @@ def mark(agent: str) -> Mark:
 
 
 @contextlib.contextmanager
-def styled(**more: Any) -> Iterator[None]:
+def styled() -> Iterator[None]:
     """Plots made inside have the look."""
     import matplotlib as mpl
 
-    with mpl.rc_context({**SETTINGS, **more}):
+    with mpl.rc_context(SETTINGS):
         yield
 
 

@@ -30,20 +30,20 @@ def play(
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Show every frame on `stream` (standard output): in place on a terminal, else one after the other."""
-    stream = sys.stdout if stream is None else stream
-    if not stream.isatty():
+    out: TextIO = sys.stdout if stream is None else stream
+    if not out.isatty():
         for moment in range(episode.num_steps + 1):
-            print(frame(episode, moment), end="\n\n", file=stream)
+            print(frame(episode, moment), end="\n\n", file=out)
         return
     size = shutil.get_terminal_size()
     colour = "NO_COLOR" not in os.environ
     shown = [frame(episode, moment, size.columns, colour) for moment in range(episode.num_steps + 1)]
-    stream.write(HIDE)
+    out.write(HIDE)
     try:
-        _play_in_place(shown, delay, size.lines, stream, sleep)
+        _play_in_place(shown, delay, size.lines, out, sleep)
     finally:
-        stream.write(SHOW)
-        stream.flush()
+        out.write(SHOW)
+        out.flush()
 
 
 def _play_in_place(

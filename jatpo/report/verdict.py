@@ -88,6 +88,8 @@ def _where(held: dict[bool | None, list[str]], count: int) -> str:
             + ({1: "the one domain", 2: "both domains"}.get(count, f"all {count} domains"))
             + " here"
         )
+    if len(held[None]) == count:
+        return "cannot be told from so few trials"
     text = f"holds in {len(held[True])} of {count} domains here"
     if held[False]:
         text += f", fails in {', '.join(held[False])}"
@@ -118,6 +120,7 @@ def _notes(results: Results) -> list[str]:
         mix = next((row["mix"] for row in results.of("summary", domain) if row.get("mix")), "uniform")
         if mix != "uniform":
             notes.append(
-                f"{domain}: true models are weighted {mix}, as they were drawn in the published trials."
+                f"{domain}: true models are weighted {mix}, as they were drawn in the published trials. An interval is "
+                "too narrow where the few trials of one model all end alike; more trials mend that."
             )
     return notes

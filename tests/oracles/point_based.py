@@ -32,7 +32,8 @@ def backup(transition, observation, reward, discount: float, vectors, belief) ->
                 for y in range(num_states)
             ]
             scores = sorted(
-                (sum(w * v for w, v in zip(joint, vector, strict=True)), -i) for i, vector in enumerate(vectors)
+                (sum(w * v for w, v in zip(joint, vector, strict=True)), -i)
+                for i, vector in enumerate(vectors)
             )
             possible = sum(joint) > 0
             choice[a].append(-scores[-1][1] if possible else None)
@@ -96,7 +97,9 @@ def look_ahead(transition, observation, reward, discount: float, vectors, belief
     num_actions, num_states, num_observations = observation.shape
     values = []
     for a in range(num_actions):
-        predicted = [sum(belief[x] * transition[a, x, y] for x in range(num_states)) for y in range(num_states)]
+        predicted = [
+            sum(belief[x] * transition[a, x, y] for x in range(num_states)) for y in range(num_states)
+        ]
         ahead = sum(
             look_ahead(
                 transition, observation, reward, discount, vectors,

@@ -92,7 +92,9 @@ def policy_interval(transition, observation, reward, discount, choose, belief, h
         total = np.zeros(2)
         for a, weight in enumerate(choose(belief)):
             if weight > 0:
-                ahead = sum(c * value(b, horizon - 1) for c, b in branches(transition, observation, belief, a))
+                ahead = sum(
+                    c * value(b, horizon - 1) for c, b in branches(transition, observation, belief, a)
+                )
                 total = total + weight * (belief @ reward[:, a] + discount * ahead)
         return total
 
@@ -106,7 +108,9 @@ def closed(transition, observation, reward, discount, initial, most: int = 500, 
     while len(following) < len(found):
         belief = found[len(following)]
         steps = [list(branches(transition, observation, belief, a)) for a in range(len(transition))]
-        following.append([[(chance, _place(found, onward, same)) for chance, onward in step] for step in steps])
+        following.append(
+            [[(chance, _place(found, onward, same)) for chance, onward in step] for step in steps]
+        )
         assert len(found) <= most, "more beliefs than this oracle is for"
     value = np.zeros(len(found))
     while True:
