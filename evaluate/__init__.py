@@ -27,7 +27,9 @@ _HOME = {
     "play": "comparison",
 }
 
-__all__ = sorted(_HOME)
+
+def __dir__() -> list[str]:
+    return sorted(_HOME)
 
 
 def __getattr__(name: str) -> object:

@@ -42,8 +42,8 @@ class Knowledge(NamedTuple):
 
     actions: Array  # [A] int32, the numbers of the actions
     parameters: Any  # the agent's own, traced
-    library: Library | None = None
-    prior: Array | None = None  # [K, N], 0 for models that are no part of a trial's library
+    library: Any = None  # a Library
+    prior: Any = None  # [K, N], 0 for models that are no part of a trial's library
     solved: dict[str, Any] = {}  # noqa: RUF012 - never changed; by name, what the agent `needs`
 
 
@@ -71,9 +71,9 @@ class Agent:
     name: str
     sees: str
     knows: str
-    init: Callable[[Array, Knowledge, Array | None], Memory]
-    policy: Callable[[Array, Knowledge, Memory], Array]
-    observe: Callable[[Knowledge, Memory, Array, Array | None], Memory]
+    init: Callable[..., Memory]  # (keys [N], knowledge, seen [N] or None)
+    policy: Callable[[Array, Knowledge, Memory], Array]  # probabilities [A, N]
+    observe: Callable[..., Memory]  # (knowledge, memory, actions [N], seen [N] or None)
     report: Callable[[Knowledge, Memory], dict[str, Array]] = _report_nothing  # by name, arrays [..., N]
     needs: tuple[str, ...] = ()  # what has to be solved first: "policies", "q"
     parameters: Any = ()
@@ -136,8 +136,9 @@ def lift(init: Callable, policy: Callable, observe: Callable, report: Callable =
     def for_each(function: Callable, axes: tuple) -> Callable:
         return jax.vmap(function, in_axes=axes, out_axes=-1)
 
-    def axes_of(knowledge: Knowledge) -> Knowledge:
-        return Knowledge(None, None, None, None if knowledge.prior is None else 1, None)
+    def axes_of(knowledge: Knowledge) -> Any:
+        nothing: Any = None
+        return Knowledge(nothing, nothing, nothing, None if knowledge.prior is None else 1, nothing)
 
     def lifted_init(keys: Array, knowledge: Knowledge, seen: Array | None) -> Memory:
         return for_each(init, (0, axes_of(knowledge), 0))(keys, knowledge, seen)

@@ -68,7 +68,7 @@ def loss_bound(prepared: Prepared, agent: Agent, trials: int, session: Session) 
     for number in range(trials):
         truth = int(run.truth[number])
         taken = (jnp.asarray(run.records[name][number]) for name in record)
-        found = Sums(*(float(part) for part in sums(jnp.int32(truth), *taken)))
+        found = Sums(*(np.asarray(part).item() for part in sums(jnp.int32(truth), *taken)))
         label = {"domain": prepared.name, "rules": prepared.rules, "trial": number, "model": truth}
         rows.append({**label, "steps": prepared.horizon, **_bounds(prepared, truth, found)})
         if session.progress:
@@ -76,7 +76,7 @@ def loss_bound(prepared: Prepared, agent: Agent, trials: int, session: Session) 
     return rows
 
 
-def _bounds(prepared: Prepared, truth: int, sums: Sums) -> dict[str, float]:
+def _bounds(prepared: Prepared, truth: int, sums: Sums) -> dict[str, Any]:
     model = prepared.models[truth]
     largest, discount = float(np.abs(model.reward).max()), float(model.discount)
     terms = (sums.comparator, sums.divergence, prepared.horizon, largest, discount)

@@ -88,7 +88,8 @@ def advance(
 
 def draws(noise: Noise, task: Task) -> tuple[Array, Array, Array]:
     """True models [M], priors [K, M] and start states [M] of the trials that `noise` belongs to."""
-    truth, prior = jax.vmap(draw, in_axes=(0, None), out_axes=Draw(0, 1))(noise.draw, task)
+    axes: Any = Draw._make((0, 1))
+    truth, prior = jax.vmap(draw, in_axes=(0, None), out_axes=axes)(noise.draw, task)
     return truth, prior, world.start(task.world, noise.start, truth)
 
 
@@ -165,7 +166,7 @@ def play(player: Player, horizon: int, num_places: int, noise: Noise, count: Arr
         prior = jnp.where(over[None, :], entered.prior, places.prior)
         carry = jax.tree.map(lambda new, old: _choose(over, new, old), entered.carry, places.carry)
         waiting = jnp.minimum(places.waiting + jnp.sum(over, dtype=jnp.int32), count)
-        return Places(*mixed, prior, carry, waiting, returns, discounted)
+        return Places._make((*mixed, prior, carry, waiting, returns, discounted))
 
     first = jnp.arange(num_places, dtype=jnp.int32)
     begun = enter(jnp.where(first < count, first, capacity))

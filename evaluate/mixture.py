@@ -11,7 +11,7 @@ as it was, and `impossible` counts it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -125,7 +125,7 @@ def report(knowledge: Knowledge, memory: Mixture) -> dict[str, Array]:
     }
 
 
-def _agent(name: str, knows: str, **settings: float) -> Agent:
+def _agent(name: str, knows: str, **settings: Any) -> Agent:
     parameters = Settings(**settings)
     return Agent(name, "observation", knows, init, policy, observe, report, ("policies",), parameters)
 

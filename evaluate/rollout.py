@@ -91,7 +91,7 @@ def run_chunks(
     horizon: int,
     chunks: Iterable[int],
     record: Sequence[str] = (),
-    devices: Sequence[jax.Device] | None = None,
+    devices: Sequence[Any] | None = None,
 ) -> Iterator[tuple[int, Trials]]:
     """Whole chunks by number, as soon as they are done; the next ones already run meanwhile."""
     reason = agent.refuses(task.library)
@@ -116,9 +116,10 @@ def run_chunks(
             (shares, _run(mesh, agent.functions, horizon, names, size, noise, counts, task, *rest))
         )
         if len(waiting) > 1:
-            yield from _fetch(*waiting.popleft(), size)
-    while waiting:
-        yield from _fetch(*waiting.popleft(), size)
+            shares_done, running = waiting.popleft()
+            yield from _fetch(shares_done, running, size)
+    for shares_done, running in waiting:
+        yield from _fetch(shares_done, running, size)
 
 
 def _shares(chunks: list[int], devices: int, together: int) -> Iterator[list[list[int]]]:
@@ -153,7 +154,7 @@ def run(
     horizon: int,
     trials: int | Sequence[int],
     record: Sequence[str] = (),
-    devices: Sequence[jax.Device] | None = None,
+    devices: Sequence[Any] | None = None,
 ) -> Trials:
     """The first `trials` trials, or those whose numbers are given."""
     wanted = np.arange(trials) if isinstance(trials, int) else np.asarray(trials)

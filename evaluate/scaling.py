@@ -55,6 +55,7 @@ def _row(prepared: Prepared, size: int | None, agent: str, found: dict) -> dict[
     if worst is not None and best is not None:
         relative = statistics.relative(found[size, agent], worst, best)
         row |= {"relative": relative.mean, "relative_low": relative.low, "relative_high": relative.high}
-    is_published = prepared.name == "gridworld" and agent == "atpo" and size is not None
-    row["published_relative"] = published.scaling(size) if is_published else None
+    row["published_relative"] = None
+    if prepared.name == "gridworld" and agent == "atpo" and size is not None:
+        row["published_relative"] = published.scaling(size)
     return row

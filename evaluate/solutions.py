@@ -49,10 +49,9 @@ _jit_values = jax.jit(value_iteration_library)
 
 def solve_policies(request: Request) -> Any:
     """The alpha vectors of every model, stacked [K, V, X]; policies that came with the library are kept."""
-    policies = list(request.target.policies)
-    if any(policy is None for policy in policies):
-        found = [solution.policy for solution in solutions(request)]
-        policies = [found[k] if policy is None else policy for k, policy in enumerate(policies)]
+    given = request.target.policies
+    found = solutions(request) if any(policy is None for policy in given) else []
+    policies = [found[k].policy if policy is None else policy for k, policy in enumerate(given)]
     return stack(policies, request.library.num_states)
 
 

@@ -103,7 +103,8 @@ class Store:
         whole = {name: getattr(trials, name) for name in Trials._fields if name != "records"}
         records = {f"record_{name}": array for name, array in trials.records.items()}
         buffer = io.BytesIO()
-        np.savez_compressed(buffer, **whole, **records)
+        arrays: dict[str, Any] = {**whole, **records}
+        np.savez_compressed(buffer, **arrays)
         write_whole(self._chunk(part, agent, chunk), buffer.getvalue())
 
     def load(self, part: str, agent: str, chunk: int) -> Trials:
@@ -196,7 +197,7 @@ def _plain(value: Any) -> Any:
 
 
 def _json(value: Any) -> bytes:
-    from jatpo.cli.output import to_json
+    from jatpo.plain import to_json
 
     return (json.dumps(to_json(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 

@@ -38,7 +38,9 @@ def domains(
         return
     columns = ("domain", "models", "states", "seconds", "slowest", "largest_bytes", "dense_bytes")
     print_table(columns, [[row[column] for column in columns] for row in rows])
-    print(f"{total['models']} models in {total['seconds']:.1f} s; peak memory {figures['peak_bytes'] / 1e6:.0f} MB")
+    print(
+        f"{total['models']} models in {total['seconds']:.1f} s; peak memory {figures['peak_bytes'] / 1e6:.0f} MB"
+    )
 
 
 def _measure(name: str, rules: str) -> dict[str, Any]:

@@ -165,7 +165,7 @@ def _write(figures: dict[str, Any], out: Path) -> None:
     matplotlib.use("svg")
     from matplotlib.figure import Figure
 
-    from jatpo.cli.output import to_json
+    from jatpo.plain import to_json
 
     out.mkdir(parents=True, exist_ok=True)
     (out / "bench-solve.json").write_text(text.dumps(to_json(figures), indent=2))

@@ -206,7 +206,9 @@ def off_policy(
             with session(f"off-policy share {share:g} in {name}", seed, None, quiet) as running:
                 rows += exploration_rows(prepared, share, setup.players, trials, running)
         setup.write({"off-policy": rows})
-    setup.finish({"off-policy": rows}, ("domain", "off_policy", "agent", "trials", "mean", "low", "high"), json)
+    setup.finish(
+        {"off-policy": rows}, ("domain", "off_policy", "agent", "trials", "mean", "low", "high"), json
+    )
 
 
 class _Setup:

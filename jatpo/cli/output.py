@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
-from collections.abc import Mapping, Sequence
-from pathlib import PurePath
+from collections.abc import Sequence
 from typing import Any
+
+from jatpo.plain import to_json
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None) -> None:
@@ -41,25 +41,6 @@ def format_cell(value: Any) -> str:
 def print_json(value: Any) -> None:
     """Print `value` as strict JSON: NaN and infinities become null, arrays become lists."""
     print(json.dumps(to_json(value), indent=2, ensure_ascii=False, allow_nan=False))
-
-
-def to_json(value: Any) -> Any:
-    """`value` in terms of JSON's own types; named tuples become objects, NumPy and jax arrays lists."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, PurePath):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {str(key): to_json(item) for key, item in value.items()}
-    if hasattr(value, "_asdict"):
-        return to_json(value._asdict())
-    if hasattr(value, "tolist"):
-        return to_json(value.tolist())
-    if isinstance(value, list | tuple | set | frozenset):
-        return [to_json(item) for item in value]
-    raise TypeError(f"no JSON form for {type(value).__name__}")
 
 
 def _is_numeric(values: Sequence[Any]) -> bool:
