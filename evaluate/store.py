@@ -148,6 +148,9 @@ def write_whole(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)  # as any other new file; mkstemp makes it private
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -42,7 +42,7 @@ class PerseusSettings:
 def explore(problem: Problem, settings: PerseusSettings, key: Array) -> Array:
     """The belief points [X, B] of random walks.
 
-    Where none of them comes near a reward, the stages would find nothing to carry back; half of the points are then
+    Where they hardly come near a reward, the stages find little or nothing to carry back; half of the points are then
     taken from walks that the upper bound guides.
     """
     steps, count = settings.steps or settings.stages, settings.beliefs

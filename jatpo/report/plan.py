@@ -10,7 +10,6 @@ from typing import Any
 from jatpo import domains
 from jatpo.evaluate import published
 from jatpo.report.schedule import Step
-from jatpo.solve import PerseusSettings
 
 REPLAYED = ("gridworld", "pursuit-task", "abandoned-power-plant", "overcooked")  # first, where there are more
 POOL = "gridworld"  # whose pool of models the scaling experiment draws from
@@ -36,12 +35,6 @@ class Plan:
         """What results must agree in to be kept in one directory."""
         solver = "perseus, paper's settings" if self.settings is None else str(self.settings)
         return {"seed": self.seed, "rules": self.rules, "preset": self.preset, "solver": solver}
-
-
-def paper_settings(name: str) -> PerseusSettings:
-    """Perseus with the published settings of a domain."""
-    domain = domains.get(name)
-    return PerseusSettings(beliefs=domain.beliefs, stages=domain.horizon, tolerance=domain.tolerance)
 
 
 def command(plan: Plan) -> str:

@@ -21,9 +21,9 @@ from jatpo.evaluate.solutions import SolveOptions
 from jatpo.evaluate.store import Store, write_whole
 from jatpo.report import page, results, rules
 from jatpo.report.episode import Episode, record
-from jatpo.report.plan import POOL, Plan, command, paper_settings, replayed, steps_of
+from jatpo.report.plan import POOL, Plan, command, replayed, steps_of
 from jatpo.report.schedule import Schedule
-from jatpo.solve import default_directory, solve_library
+from jatpo.solve import default_directory, paper_settings, solve_library
 
 IDENTIFIERS = ("atpo", "bopa")
 RECORD = ("posterior", "entropy")
