@@ -47,11 +47,13 @@ def explore(problem: Problem, settings: PerseusSettings, key: Array) -> Array:
     """
     steps, count = settings.steps or settings.stages, settings.beliefs
     beliefs = points.explore(generator(key, 0), problem.model, count, steps)
-    if points.meets_reward(beliefs, problem.model):
+    real = slice(len(problem.reachable))  # the others only pad the model
+    if points.meets_reward(np.asarray(beliefs)[real], np.asarray(problem.model.reward)[real]):
         return beliefs
-    upper = upper_vectors(problem)
-    guided = points.explore(generator(key, GUIDED), problem.model, count, steps, upper)
-    return jnp.asarray(np.where(np.arange(count) % 2, np.asarray(beliefs), np.asarray(guided)))
+    upper, half = upper_vectors(problem), count // 2
+    guided = points.explore(generator(key, GUIDED), problem.model, count - half, steps, upper)
+    others = points.explore(generator(key, 0), problem.model, half, steps)
+    return jnp.asarray(np.concatenate([guided, others], axis=1))
 
 
 def begin(problem: Problem, settings: PerseusSettings, key: Array) -> Run:

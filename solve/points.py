@@ -109,11 +109,11 @@ def distinct(columns: np.ndarray) -> np.ndarray:
     return columns[:, np.sort(first)]
 
 
-def meets_reward(beliefs: Array, model: POMDP) -> bool:
-    """Whether one belief in a thousand expects more than the least reward, by a tenth of all there is to gain."""
-    reward = np.asarray(model.reward)
+def meets_reward(beliefs: np.ndarray, reward: np.ndarray) -> bool:
+    """Whether one of `beliefs` [X, B] in a thousand expects more than the least reward, by a tenth of all there is
+    to gain in `reward` [X, A]."""
     least, most = reward.min(), reward.max()
-    expected = np.max(reward.T @ np.asarray(beliefs), axis=0)  # [B]
+    expected = np.max(reward.T @ beliefs, axis=0)  # [B]
     return bool(np.mean(expected >= least + 0.1 * (most - least)) > 1e-3)
 
 

@@ -26,7 +26,7 @@ from jatpo.solve.backup import jit_backup
 from oracles import mdp, pomdp_exact
 from oracles import policy as oracle
 from random_models import build, example, plain, rows
-from small_pomdps import revealing, tiger
+from small_pomdps import corridor, revealing, tiger
 
 perseus = importlib.import_module("jatpo.solve.perseus")
 PERSEUS = PerseusSettings(beliefs=100, stages=8, steps=30, batch=16)
@@ -76,6 +76,16 @@ def test_models_of_several_sizes(solver, x64):
         beliefs = rows(np.random.default_rng(8), 20, model.num_states)
         values = [np.max(np.asarray(each.policy.vectors) @ beliefs.T, axis=0) for each in (found, alone)]
         np.testing.assert_allclose(*values, rtol=1e-10)
+
+
+def test_a_model_with_a_far_reward_among_others(x64):
+    """Whether random walks come near a reward is asked of the model alone, not of the states that pad it."""
+    models = [build(truth._replace(reward=truth.reward + 30)) for truth in (corridor(16), corridor(20))]
+    settings = replace(PERSEUS, stages=60, steps=20)
+    together = solve(models, settings, jax.random.key(0))[0]
+    alone = solve(models[:1], settings, jax.random.key(0))[0]
+    assert alone.lower > 300.1  # it has seen the end
+    assert together.lower == pytest.approx(alone.lower, rel=1e-12)
 
 
 def test_a_model_that_reveals_its_state_among_others(x64):
