@@ -15,6 +15,7 @@ from oracles import mdp, pomdp_exact
 from random_models import build, example, rows
 from small_pomdps import corridor, revealing, ring, tiger, tiny
 
+slow = pytest.mark.slow
 SMALL = AnytimeSettings(seconds=0, gap=1e-4, stages=30, walkers=16, steps=20, keep=128)
 
 
@@ -41,7 +42,9 @@ def test_tiger(seed):
     assert found.lower == pytest.approx(exact, abs=2e-4)
 
 
-@pytest.mark.parametrize(("seed", "storage"), [(0, "dense"), (1, "blocked"), (2, "dense"), (3, "dense")])
+@pytest.mark.parametrize(
+    ("seed", "storage"), [(0, "dense"), (1, "dense"), (2, "dense"), pytest.param(3, "blocked", marks=slow)]
+)
 def test_random_models(seed, storage):
     """lower ≤ optimum ≤ upper, with the lower bound nearly there, and no vector above the optimum anywhere."""
     model = build(tiny(seed), storage)
@@ -97,7 +100,7 @@ def test_a_discount_near_one():
     assert exact - 0.5 <= found.lower <= exact + 0.01 < found.upper
 
 
-@pytest.mark.parametrize("case", ["one state", "one action"])
+@pytest.mark.parametrize("case", ["one state", pytest.param("one action", marks=slow)])
 def test_models_of_one_thing(case):
     model = build(example(case)._replace(discount=0.5))
     found = solve([model], SMALL, jax.random.key(0))[0]
@@ -105,6 +108,7 @@ def test_models_of_one_thing(case):
     assert low - 1e-4 <= found.lower <= high + 2e-5 and low <= found.upper
 
 
+@slow
 def test_double_precision(x64):
     found = solved(tiger(), replace(SMALL, stages=60))
     assert found.policy.vectors.dtype == np.float64
@@ -165,7 +169,17 @@ def test_room_and_capacity(monkeypatch):
     assert short.lower == pytest.approx(now["lower"], abs=1e-4)
 
 
-@pytest.mark.parametrize("change", [{"off_policy": 0.0}, {"off_policy": 1.0}, {"walkers": 1}, {"steps": 1}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"off_policy": 1.0},
+        {"walkers": 1, "steps": 1},
+        pytest.param({"off_policy": 0.0}, marks=slow),
+        pytest.param({"walkers": 1}, marks=slow),
+        pytest.param({"steps": 1}, marks=slow),
+    ],
+    ids=str,
+)
 def test_extreme_settings(change):
     """Every walker guided, none, a single one, one step: the bounds hold all the same."""
     found = solved(tiger(), replace(SMALL, stages=3, **change))

@@ -210,7 +210,11 @@ main.main(["wait"])
 
 def test_ctrl_c_is_one_line():
     process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTIBLE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", INTERRUPTIBLE],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
     )
     with process:
         assert process.stdout.readline() == "started\n"

@@ -21,6 +21,7 @@ from random_models import build, example, rows
 from small_pomdps import corridor, permuted, revealing, ring, tiger, tiny
 
 perseus = importlib.import_module("jatpo.solve.perseus")  # the package has a function of this name
+slow = pytest.mark.slow
 jit_stage = jax.jit(stage, static_argnames="batch")
 SMALL = PerseusSettings(beliefs=100, stages=60, tolerance=1e-5, steps=30, batch=16)
 LONG = replace(SMALL, stages=3000)
@@ -187,7 +188,9 @@ def test_tiger(seed):
     assert found.lower == pytest.approx(exact, abs=2e-4)
 
 
-@pytest.mark.parametrize(("seed", "storage"), [(0, "dense"), (1, "blocked"), (2, "dense"), (3, "dense")])
+@pytest.mark.parametrize(
+    ("seed", "storage"), [(0, "dense"), (1, "dense"), (2, "dense"), pytest.param(3, "blocked", marks=slow)]
+)
 def test_random_models(seed, storage):
     """lower ≤ optimum ≤ upper, with the lower bound nearly there, and no vector above the optimum anywhere."""
     model = build(tiny(seed), storage)
@@ -247,7 +250,7 @@ def test_a_discount_near_one():
     assert found.stopped.startswith("converged") and found.stages > 300
 
 
-@pytest.mark.parametrize("case", ["one observation", "alone"])
+@pytest.mark.parametrize("case", ["one observation", pytest.param("alone", marks=slow)])
 def test_models_of_one_thing(case):
     truth = example(case)._replace(discount=0.5)
     model = build(truth)

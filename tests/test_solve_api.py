@@ -32,9 +32,11 @@ perseus = importlib.import_module("jatpo.solve.perseus")
 PERSEUS = PerseusSettings(beliefs=100, stages=8, steps=30, batch=16)
 ANYTIME = AnytimeSettings(seconds=0, gap=0, stages=3, walkers=16, steps=20, keep=128)
 SOLVERS = {"perseus": PERSEUS, "anytime": ANYTIME}
+STORAGE = {"perseus": "blocked", "anytime": "dense"}
+slow = pytest.mark.slow
 
 
-def four_models(storage: str = "dense"):
+def four_models(storage: str):
     """Four tasks with one set of moves and one sensor."""
     truth = example("same observation")
     random = np.random.default_rng(1)
@@ -53,9 +55,9 @@ def assert_same(first, second):
 # Libraries
 
 
-@pytest.mark.parametrize(("solver", "storage"), [("perseus", "blocked"), ("anytime", "dense")])
-def test_four_models_at_once_and_alone(solver, storage):
-    models, key = four_models(storage), jax.random.key(5)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_four_models_at_once_and_alone(solver):
+    models, key = four_models(STORAGE[solver]), jax.random.key(5)
     together = solve(models, SOLVERS[solver], key)
     for model, found in zip(models, together, strict=True):
         assert_same(found, solve([model], SOLVERS[solver], key)[0])
@@ -63,7 +65,7 @@ def test_four_models_at_once_and_alone(solver, storage):
     assert len({found.lower for found in together}) == 4
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", ["perseus", pytest.param("anytime", marks=slow)])
 def test_models_of_several_sizes(solver, x64):
     """Padding, and sensors that differ, change a solution by rounding only, also where all rewards are large."""
     truths = [example("hard zeros"), plain(np.random.default_rng(6), states=3, zeros=0.3)]
@@ -88,6 +90,7 @@ def test_a_model_with_a_far_reward_among_others(x64):
     assert together.lower == pytest.approx(alone.lower, rel=1e-12)
 
 
+@slow
 def test_a_model_that_reveals_its_state_among_others(x64):
     """It is solved as well as alone."""
     plainly = plain(np.random.default_rng(9), states=6, actions=2, observations=8)
@@ -113,7 +116,7 @@ def test_a_library_compiles_for_its_first_model_only(solver):
 
     for kernel in kernels:
         kernel.clear_cache()
-    solve(four_models(), SOLVERS[solver], jax.random.key(0), note)
+    solve(four_models(STORAGE[solver]), SOLVERS[solver], jax.random.key(0), note)
     assert sum(compiled["0"]) > 0
     assert compiled["0"] == compiled["1"] == compiled["2"] == compiled["3"]
 
@@ -127,7 +130,7 @@ def test_libraries_must_agree():
 
 
 def test_what_is_finished_is_loaded(tmp_path, monkeypatch):
-    models = four_models()[:2]
+    models = four_models("blocked")[:2]
     first = solve_library(models, PERSEUS, 3, tmp_path)
     with_key = solve(models, PERSEUS, jax.random.key(3))
     monkeypatch.setattr(driver, "_solve_one", None)  # nothing is solved from here on
@@ -140,7 +143,11 @@ def test_what_is_finished_is_loaded(tmp_path, monkeypatch):
         assert_same(found, in_memory)
     assert_same(solve_library(models[1:], PERSEUS, 3, tmp_path)[0], first[1])
     assert not notes
-    for other in ({"seed": 4}, {"settings": replace(PERSEUS, stages=9)}, {"models": four_models()[2:]}):
+    for other in (
+        {"seed": 4},
+        {"settings": replace(PERSEUS, stages=9)},
+        {"models": four_models("blocked")[2:]},
+    ):
         with pytest.raises(TypeError, match="not callable"):
             solve_library(
                 **{"models": models, "settings": PERSEUS, "seed": 3, "directory": tmp_path, **other}
@@ -148,7 +155,7 @@ def test_what_is_finished_is_loaded(tmp_path, monkeypatch):
 
 
 def test_only_what_is_missing_is_solved(tmp_path):
-    models, told = four_models(), []
+    models, told = four_models("blocked"), []
     solve_library(models[1:3], PERSEUS, 0, tmp_path)
     labels = ["zero", "one", "two", "three"]
     found = solve_library(models, PERSEUS, 0, tmp_path, lambda label, **_: told.append(label), labels)
@@ -166,7 +173,7 @@ def test_equal_models_are_solved_once():
 
 
 def test_settings_for_each_model(tmp_path):
-    models = four_models()[:3]
+    models = four_models("blocked")[:3]
     settings = [PERSEUS, ANYTIME, ExactSettings()]
     found = solve_library(models, settings, 1, tmp_path)
     assert [each.settings["solver"] for each in found] == [type(each).__name__ for each in settings]
@@ -187,7 +194,7 @@ def test_where_solutions_are_kept(monkeypatch, tmp_path):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_values_and_actions(solver):
     """value, q and action_probabilities are those of nested loops on the vectors."""
-    model = four_models()[3]
+    model = four_models(STORAGE[solver])[3]
     found = solve([model], SOLVERS[solver], jax.random.key(0))[0]
     vectors, actions = np.asarray(found.policy.vectors), np.asarray(found.policy.actions)
     dense = model.to_dense()

@@ -331,7 +331,11 @@ def start(solver: str, directory: Path, how: str = "never") -> subprocess.Popen:
 
 @pytest.mark.parametrize(
     ("solver", "how", "resumed"),
-    [("perseus", "while saving", 1), ("anytime", "between stages", 3), ("anytime", "from outside", None)],
+    [
+        ("perseus", "while saving", 1),
+        pytest.param("anytime", "between stages", 3, marks=pytest.mark.slow),
+        ("anytime", "from outside", None),
+    ],
 )
 def test_a_killed_run_goes_on(solver, how, resumed, tmp_path):
     """Not from the start, and to exactly what an uninterrupted run gives."""
