@@ -62,6 +62,8 @@ def q(model: POMDP, policy: Policy, belief: Array) -> Array:
     q(b, a) = R(b, a) + γ sum_z max_v sum_y O(z | y, a) predicted_a(y) v(y)
     """
 
+    belief = jnp.asarray(belief)  # a NumPy array could not be indexed by what is traced below
+
     def of_action(action: Array) -> Array:
         joint = predict(model, belief, action)[:, None] * model.observation.rows(action)  # [X, Z]
         return jnp.sum(jnp.max(policy.vectors @ joint, axis=0))
