@@ -192,7 +192,7 @@ def test_failures_are_one_line_and_a_code(commands, capsys, error, code, message
 
 
 INTERRUPTIBLE = """
-import sys, time, types
+import signal, sys, time, types
 from importlib.machinery import ModuleSpec
 from jatpo.cli import app, main
 
@@ -204,6 +204,7 @@ module = types.ModuleType("waiting")
 module.wait, module.__spec__ = wait, ModuleSpec("waiting", None)
 sys.modules["waiting"] = module
 app.COMMANDS = (app.Command("Models", "wait", "waiting", "wait"),)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 main.main(["wait"])
 """
 
@@ -214,7 +215,6 @@ def test_ctrl_c_is_one_line():
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
     )
     with process:
         assert process.stdout.readline() == "started\n"

@@ -26,7 +26,7 @@ from jatpo.solve.backup import jit_backup
 from oracles import mdp, pomdp_exact
 from oracles import policy as oracle
 from random_models import build, example, plain, rows
-from small_pomdps import corridor, revealing, tiger
+from small_pomdps import revealing, tiger
 
 perseus = importlib.import_module("jatpo.solve.perseus")
 PERSEUS = PerseusSettings(beliefs=100, stages=8, steps=30, batch=16)
@@ -78,16 +78,6 @@ def test_models_of_several_sizes(solver, x64):
         beliefs = rows(np.random.default_rng(8), 20, model.num_states)
         values = [np.max(np.asarray(each.policy.vectors) @ beliefs.T, axis=0) for each in (found, alone)]
         np.testing.assert_allclose(*values, rtol=1e-10)
-
-
-def test_a_model_with_a_far_reward_among_others(x64):
-    """Whether random walks come near a reward is asked of the model alone, not of the states that pad it."""
-    models = [build(truth._replace(reward=truth.reward + 30)) for truth in (corridor(16), corridor(20))]
-    settings = replace(PERSEUS, stages=60, steps=20)
-    together = solve(models, settings, jax.random.key(0))[0]
-    alone = solve(models[:1], settings, jax.random.key(0))[0]
-    assert alone.lower > 300.1  # it has seen the end
-    assert together.lower == pytest.approx(alone.lower, rel=1e-12)
 
 
 @slow
@@ -166,7 +156,7 @@ def test_only_what_is_missing_is_solved(tmp_path):
 
 def test_equal_models_are_solved_once():
     told = []
-    twins = [build(tiger(), "dense"), build(tiger(), "blocked"), build(tiger(0.8))]
+    twins = [build(tiger()), build(tiger(), states=["left", "right"]), build(tiger(0.8))]
     found = solve_library(twins, PERSEUS, progress=lambda label, **_: told.append(label))
     assert set(told) == {"0", "2"}
     assert found[0] is found[1] and found[0].lower != found[2].lower
@@ -174,7 +164,7 @@ def test_equal_models_are_solved_once():
 
 def test_settings_for_each_model(tmp_path):
     models = four_models("blocked")[:3]
-    settings = [PERSEUS, ANYTIME, ExactSettings()]
+    settings = [PERSEUS, replace(PERSEUS, stages=2), ExactSettings()]
     found = solve_library(models, settings, 1, tmp_path)
     assert [each.settings["solver"] for each in found] == [type(each).__name__ for each in settings]
     for each, again in zip(found, solve_library(models, settings, 1, tmp_path), strict=True):

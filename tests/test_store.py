@@ -72,7 +72,7 @@ def test_exact_solutions_are_kept_too(tmp_path):
     assert_same(Store(tmp_path).load_solution(key_of(model, settings)), wanted)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", ["perseus", pytest.param("anytime", marks=pytest.mark.slow)])
 def test_a_run_comes_back(solver, tmp_path, x64):
     """Its state after a stage, bit for bit and with the same room; older states are gone."""
     runs = states_of_a_run(build(tiger()), replace(SOLVERS[solver], capacity=3 * TILE))
