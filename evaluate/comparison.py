@@ -67,6 +67,9 @@ def _row(results: Results, agent: str, trials: Trials | None) -> dict[str, Any]:
     row |= {**ours._asdict(), **paper}
     row["compatible"] = statistics.compatible(ours, *found) if found and math.isfinite(ours.mean) else None
     row["deviation"] = statistics.deviation(ours, *found) if found else None
+    row["chance"] = (
+        statistics.chance(trials.returns, trials.truth, mix, found.mean, found.trials) if found else None
+    )
     row["mix"] = ":".join(map(str, mix)) if mix else "uniform"
     row["uniform_mean"] = float(np.mean(trials.returns))
     row["discounted_mean"] = statistics.estimate(trials.discounted, trials.truth, mix).mean

@@ -15,7 +15,7 @@ from jatpo.solve import backup, points, stage
 from jatpo.solve.problem import Problem, generator, upper_vectors
 from jatpo.solve.run import Run
 
-GUIDED = 1 << 20  # the number of the guided walks' random numbers, beyond all stages
+GUIDED, ROAMING = 1 << 20, 1 << 21  # the numbers of the walks' random numbers, beyond all stages
 
 jit_stage = jax.jit(stage.stage, static_argnames="batch")
 
@@ -42,18 +42,22 @@ class PerseusSettings:
 def explore(problem: Problem, settings: PerseusSettings, key: Array) -> Array:
     """The belief points [X, B] of random walks.
 
-    Where they hardly come near a reward, the stages find little or nothing to carry back; half of the points are then
-    taken from walks that the upper bound guides.
+    Where they hardly come near a reward, the stages find little or nothing to carry back. Half as many points are then
+    added from walks that the upper bound guides, and as many from walks that roam: an ad hoc agent that takes the model
+    for another's comes to beliefs far from the start and far from this model's own way.
     """
     steps, count = settings.steps or settings.stages, settings.beliefs
-    beliefs = points.explore(generator(key, 0), problem.model, count, steps)
+    model = problem.model
+    beliefs = points.explore(generator(key, 0), model, count, steps)
     real = slice(len(problem.reachable))  # the others only pad the model
-    if points.meets_reward(np.asarray(beliefs)[real], np.asarray(problem.model.reward)[real]):
+    if points.meets_reward(np.asarray(beliefs)[real], np.asarray(model.reward)[real]):
         return beliefs
-    upper, half = upper_vectors(problem), count // 2
-    guided = points.explore(generator(key, GUIDED), problem.model, count - half, steps, upper)
-    others = points.explore(generator(key, 0), problem.model, half, steps)
-    return jnp.asarray(np.concatenate([guided, others], axis=1))
+    upper, half = upper_vectors(problem), max(count // 2, 1)
+    guided = points.explore(
+        generator(key, GUIDED), model, half, steps, lambda *walk: points.jit_guided_walk(*walk, upper)
+    )
+    roaming = points.explore(generator(key, ROAMING), model, half, steps, points.jit_roaming_walk)
+    return jnp.asarray(np.concatenate([beliefs, guided, roaming], axis=1))
 
 
 def begin(problem: Problem, settings: PerseusSettings, key: Array) -> Run:

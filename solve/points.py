@@ -16,6 +16,8 @@ from jax import Array
 from jatpo.model import POMDP
 from jatpo.storage import BlockedObservation, pick, select
 
+STRETCH = 6  # steps for which a roaming walker repeats an action, on average
+
 Choose = Callable[[Array, Array], Array]  # (uniform numbers [2, W], beliefs [X, W]) -> actions [W]
 
 
@@ -95,8 +97,23 @@ def guided_walk(uniform: Array, model: POMDP, upper: Array) -> Array:
     return walk(uniform, model, choose)
 
 
+def roaming_walk(uniform: Array, model: POMDP) -> Array:
+    """`walk` that repeats a random action for `STRETCH` steps on average: it comes further from the start."""
+    fresh = (uniform[:, 0] * model.num_actions).astype(jnp.int32)  # [T, W]
+    stays = uniform[:, 1] < 1 - 1 / STRETCH
+
+    def go_on(last: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+        action = jnp.where(now[1], last, now[0])
+        return action, action
+
+    actions = jax.lax.scan(go_on, fresh[0], (fresh, stays))[1]
+    middle = (actions.astype(uniform.dtype) + 0.5) / model.num_actions
+    return random_walk(uniform.at[:, 0].set(middle), model)
+
+
 jit_random_walk = jax.jit(random_walk)
 jit_guided_walk = jax.jit(guided_walk)
+jit_roaming_walk = jax.jit(roaming_walk)
 
 
 def distinct(columns: np.ndarray) -> np.ndarray:
@@ -122,20 +139,15 @@ def explore(
     model: POMDP,
     count: int,
     steps: int,
-    upper: Array | None = None,
+    walk: Callable[[Array, POMDP], Array] = jit_random_walk,
     rounds: int = 8,
 ) -> Array:
-    """Beliefs met under random actions [X, count]; repeated where `rounds` rounds of walks meet fewer.
-
-    With vectors `upper` [A, X] the walks are guided by them.
-    """
+    """Beliefs met on walks [X, count]; repeated where `rounds` rounds of walks meet fewer."""
     walkers = max(8, -(-count // steps))
     found = np.zeros((model.num_states, 0), model.dtype)
     for _ in range(rounds):
         uniform = random.random((steps, 3, walkers), model.dtype)
-        walks = jit_random_walk(uniform, model) if upper is None else jit_guided_walk(uniform, model, upper)
-        met = np.asarray(walks)
-        found = distinct(np.concatenate([found, *met], axis=1))
+        found = distinct(np.concatenate([found, *np.asarray(walk(uniform, model))], axis=1))
         if found.shape[1] >= count:
             break
     return jnp.asarray(found[:, np.arange(count) % found.shape[1]])

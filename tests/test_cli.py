@@ -191,6 +191,16 @@ def test_failures_are_one_line_and_a_code(commands, capsys, error, code, message
     assert capsys.readouterr() == ("so far\n", f"jatpo: {message}\n")
 
 
+def test_compiled_programs_are_kept_unless_told_otherwise(commands, monkeypatch, tmp_path):
+    commands(nothing=lambda: None)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert run(["nothing"]) == 0
+    assert not os.environ["JAX_COMPILATION_CACHE_DIR"].startswith(str(tmp_path))  # the tests have their own
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
+    assert run(["nothing"]) == 0
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"].startswith(str(tmp_path / "jatpo"))
+
+
 INTERRUPTIBLE = """
 import signal, sys, time, types
 from importlib.machinery import ModuleSpec

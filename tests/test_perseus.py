@@ -238,11 +238,15 @@ def test_points_where_random_walks_meet_no_reward(x64):
     found, among_others = (
         np.asarray(perseus.explore(prepare(part)[0], settings, key))[:16] for part in (models[:1], models)
     )
-    assert found.shape == (16, 100) and set(found.argmax(axis=0)) == set(range(16))
+    count = settings.beliefs
+    assert found.shape == (16, 2 * count)
+    guided, roaming = found[:, count : count + count // 2], found[:, count + count // 2 :]
+    assert set(guided.argmax(axis=0)) == set(range(16))
     np.testing.assert_allclose(found, among_others, atol=1e-12)
     np.testing.assert_array_equal(found[:, 0], corridor(16).initial)
     alone = points_of_random_walks(models[0], settings, key)
-    assert set(alone.argmax(axis=0)) < set(range(15))
+    np.testing.assert_array_equal(found[:, :count], alone[:16])
+    assert max(alone.argmax(axis=0)) < max(roaming.argmax(axis=0)) and max(alone.argmax(axis=0)) < 15
 
 
 def points_of_random_walks(model, settings, key) -> np.ndarray:

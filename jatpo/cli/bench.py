@@ -6,6 +6,7 @@ added to `app` below. They print a table, or one JSON object with `--json`.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -36,6 +37,7 @@ app = typer.Typer(
 @app.callback()
 def bench() -> None:
     """Measure speed and memory on this machine."""
+    os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"  # compiling is part of what is measured
 
 
 app.command("domains")(bench_domains.domains)

@@ -29,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code of one command line. Only a defect in jatpo raises."""
+    _keep_compiled_programs()
     try:
         code = _invoke(arguments)
         sys.stdout.flush()
@@ -43,6 +44,16 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         _settle_output()
         return _complain(describe_os_error(error))
+
+
+def _keep_compiled_programs() -> None:
+    """Let jax keep what it compiles between commands, in the user's cache directory, unless told otherwise."""
+    import platform
+
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    place = os.path.join(home, "jatpo", f"compiled-{platform.node() or 'here'}")  # a program suits one machine
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", place)
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 
 
 def _invoke(arguments: Sequence[str]) -> int:
