@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 ROUNDING = 0.005  # the published numbers have two decimals
+DRAWS = 20_000  # samples that `chance` draws
 
 
 class Estimate(NamedTuple):
@@ -98,6 +99,20 @@ def deviation(ours: Estimate, mean: float, std: float, trials: int) -> float:
     """The difference of two means in standard errors, both counted; NaN where there is no error at all."""
     error = math.hypot(ours.error, std / math.sqrt(trials))
     return (ours.mean - mean) / error if error > 0 else math.nan
+
+
+def chance(values: np.ndarray, strata: np.ndarray, weights: Sequence[float] | None, mean: float, trials: int) -> float:
+    """How often `trials` of our trials, drawn again with their models, have a mean as far off as `mean`, on its side.
+
+    Three standard errors are a poor measure where few trials fail badly: a small sample that happens to hold none of them
+    has a high mean and also a small standard deviation.
+    """
+    random = np.random.default_rng(0)
+    values = np.asarray(values, np.float64)
+    share = np.ones(len(values)) if weights is None else np.asarray(weights)[strata] / np.bincount(strata)[strata]
+    drawn = random.choice(values, (DRAWS, trials), p=share / share.sum()).mean(axis=1)
+    ours = share @ values / share.sum()
+    return float(np.mean(drawn >= mean - ROUNDING if mean > ours else drawn <= mean + ROUNDING))
 
 
 def wilson(hits: int, trials: int) -> tuple[float, float]:

@@ -110,6 +110,16 @@ def test_relative_and_its_interval():
     assert math.isnan(statistics.relative(np.ones(3), np.ones(3), np.ones(3)).mean)
 
 
+def test_the_chance_of_a_small_sample():
+    """One trial in ten fails: no failure among 32 has probability 0.9^32, and a mean that high needs just that."""
+    values = np.array([90.0] * 900 + [-10.0] * 100)
+    models = np.zeros(1000, int)
+    assert statistics.chance(values, models, None, 90, 32) == pytest.approx(0.9**32, abs=0.004)
+    assert statistics.chance(values, models, None, -10, 2) == pytest.approx(0.01, abs=0.003)
+    failing = (values < 0).astype(int)  # a model of its own, in half of the published trials
+    assert statistics.chance(values, failing, [16, 16], 90, 4) == pytest.approx(0.5**4, abs=0.007)
+
+
 def test_compatible_counts_both_errors():
     ours = statistics.Estimate(100, 10.0, 3.0, 0.3, 9.4, 10.6)
     edge = 3 * math.hypot(0.3, 4 / math.sqrt(32))
@@ -505,9 +515,10 @@ def test_library_of_one_model_has_no_left_out(tiny):
 def test_the_page_tells_what_does_not_fit():
     row = {"domain": "gridworld", "agent": "atpo", "mean": 50.0, "std": 2.0, "low": 49.0, "high": 51.0}
     row |= {"published_mean": 86.53, "published_std": 9.12, "compatible": False, "deviation": -22.6}
+    row["chance"] = 0.0125
     text = report.page([row], page_settings())
     assert "**0 of 1** cells" in text
-    assert "| gridworld | ATPO | 50.00 ± 2.00 | 86.53 ± 9.12 | -22.6 |" in text
+    assert "| gridworld | ATPO | 50.00 ± 2.00 | 86.53 ± 9.12 | -22.6 | 1.2 % |" in text
     assert "**50.0 (86.5)**" in text
 
 
