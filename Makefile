@@ -26,9 +26,9 @@ test: .venv/ready ## run the tests, but for the slow ones (ARGS="-k belief" sele
 	$(call say,tests)
 	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(ARGS)
 
-slow: .venv/ready ## run the slow tests
+slow: .venv/ready ## run the slow tests, and those on equal bits, with optimised programs
 	$(call say,slow tests)
-	@$(BIN)/python -m pytest -m slow $(ARGS)
+	@XLA_FLAGS= $(BIN)/python -m pytest -m "slow or bits" $(ARGS)
 
 lint: .venv/ready-lint ## check style (ruff) and types (pyright, on an installed copy)
 	@$(MAKE) --no-print-directory --keep-going style formatted types

@@ -150,9 +150,14 @@ def lift(init: Callable, policy: Callable, observe: Callable, report: Callable =
         return for_each(observe, (axes_of(knowledge), -1, 0, 0))(knowledge, memory, actions, seen)
 
     def lifted_report(knowledge: Knowledge, memory: Memory) -> dict[str, Array]:
+        if knowledge.prior is None and not jax.tree.leaves(memory):
+            raise JatpoError(
+                "an agent that knows nothing and remembers nothing has nothing to report: leave its report out"
+            )
         return for_each(report, (axes_of(knowledge), -1))(knowledge, memory)
 
-    return lifted_init, lifted_policy, lifted_observe, lifted_report
+    silent = report is _report_nothing
+    return lifted_init, lifted_policy, lifted_observe, report if silent else lifted_report
 
 
 def permit(agent: Functions, knowledge: Knowledge, informed: Array, truth: Array) -> Knowledge:

@@ -18,6 +18,7 @@ import numpy as np
 
 from jatpo import domains
 from jatpo.evaluate import mixture, registry, rollout
+from jatpo.evaluate.action_values import action_values
 from jatpo.evaluate.player import Player
 from jatpo.evaluate.task import Task, make_task
 from jatpo.library import Library
@@ -34,6 +35,8 @@ def stand_in(models: Sequence[POMDP], vectors: int, seed: int = 0) -> tuple[Libr
     actions = random.integers(library.num_actions, size=(count, vectors)).astype(np.int32)
     q = random.normal(size=(count, size, library.num_actions)).astype(dtype)
     solved = {"policies": Policy(jnp.asarray(alpha), jnp.asarray(actions)), "q": jnp.asarray(q)}
+    policies = Policy(solved["policies"].vectors[:, :8], solved["policies"].actions[:, :8])
+    solved["action_values"] = action_values(library, policies)
     return library, make_task(library, solved)
 
 

@@ -22,6 +22,8 @@ from jatpo.evaluate.noise import Noise
 from jatpo.evaluate.task import Draw, Task, draw, knowledge_of
 
 OF_STEP = ("rewards", "actions", "observations", "probabilities")
+OF_TRIAL = ("steps", "steps_sure")
+SURE = 0.9
 
 
 class Player(NamedTuple):
@@ -122,14 +124,29 @@ class Places(NamedTuple):
     step: Array  # [N]
     truth: Array  # [N]
     prior: Array  # [K, N]
+    sure: Array  # [N], the first step at which the true model had `SURE`; -1: none so far
     carry: Carry
     waiting: Array  # [], the next trial to begin
     returns: Array  # [M + 1]
     discounted: Array  # [M + 1]
+    steps: Array  # [M + 1]
+    steps_sure: Array  # [M + 1]
 
 
-def play(player: Player, horizon: int, num_places: int, noise: Noise, count: Array, task: Task) -> tuple:
-    """Truth, return and discounted return [M] of the first `count` of M trials, played in N places."""
+def play(
+    player: Player,
+    horizon: int,
+    num_places: int,
+    noise: Noise,
+    count: Array,
+    task: Task,
+    names: tuple[str, ...] = (),
+) -> tuple:
+    """Truth, return and discounted return [M] of the first `count` of M trials, played in N places.
+
+    After them a dictionary of what `names` asks for, of `OF_TRIAL` [M]: "steps" until the trial was over, and
+    "steps_sure" until the agent gave the true model a probability of `SURE`, -1 if the trial was over before.
+    """
     truths, priors, starts = draws(noise, task)
     capacity = truths.shape[0]
     dtype = task.world.reward.dtype
@@ -141,7 +158,19 @@ def play(player: Player, horizon: int, num_places: int, noise: Noise, count: Arr
         memory = player.begin(noise.first_keys[known], player.knowledge(task, truth, prior), states)
         nothing = jnp.zeros(capacity + 1, dtype)
         began = start(memory, states, dtype)
-        return Places(trial, jnp.zeros_like(trial), truth, prior, began, jnp.int32(0), nothing, nothing)
+        never = jnp.full(capacity + 1, -1, jnp.int32)
+        at_once = sure(player.knowledge(task, truth, prior), memory, truth, jnp.full_like(trial, -1), 0)
+        at = jnp.zeros_like(trial)
+        return Places(trial, at, truth, prior, at_once, began, jnp.int32(0), nothing, nothing, never, never)
+
+    def sure(knowledge: Knowledge, memory: Memory, truth: Array, before: Array, step: Array | int) -> Array:
+        """The step at which the agent was sure first, given that `before`; -1 where it still is not."""
+        if "steps_sure" not in names:
+            return before
+        posterior = player.agent.report(knowledge, memory)["posterior"]
+        true = jnp.arange(posterior.shape[0], dtype=jnp.int32)[:, None] == truth[None, :]
+        certain = jnp.sum(jnp.where(true, posterior, 0), axis=0) >= SURE
+        return jnp.where((before < 0) & certain, step, before)
 
     def unfinished(places: Places) -> Array:
         return jnp.any(places.trial < capacity)
@@ -152,26 +181,32 @@ def play(player: Player, horizon: int, num_places: int, noise: Noise, count: Arr
         knowledge = player.knowledge(task, places.truth, places.prior)
         carry, _ = advance(player, task, knowledge, places.truth, places.carry, chance)
         over = (places.step + 1 >= horizon) | task.over[places.truth, carry.states]
-        return refill(places._replace(carry=carry, step=places.step + 1), over)
+        done = sure(knowledge, carry.memory, places.truth, places.sure, places.step + 1)
+        return refill(places._replace(carry=carry, step=places.step + 1, sure=done), over)
 
     def refill(places: Places, over: Array) -> Places:
         """Keep the results of trials that are over and let others take their places."""
         slot = jnp.where(over, places.trial, capacity)
         returns = places.returns.at[slot].set(places.carry.returns)
         discounted = places.discounted.at[slot].set(places.carry.discounted)
+        steps = places.steps.at[slot].set(places.step)
+        steps_sure = places.steps_sure.at[slot].set(places.sure)
         follows = places.waiting + jnp.cumsum(over, dtype=jnp.int32) - 1
         follows = jnp.where(follows < count, follows, capacity)
         entered = enter(jnp.where(over, follows, places.trial))
         mixed = jax.tree.map(lambda new, old: jnp.where(over, new, old), entered[:3], places[:3])
         prior = jnp.where(over[None, :], entered.prior, places.prior)
+        certain = jnp.where(over, entered.sure, places.sure)
         carry = jax.tree.map(lambda new, old: _choose(over, new, old), entered.carry, places.carry)
         waiting = jnp.minimum(places.waiting + jnp.sum(over, dtype=jnp.int32), count)
-        return Places._make((*mixed, prior, carry, waiting, returns, discounted))
+        results = (returns, discounted, steps, steps_sure)
+        return Places._make((*mixed, prior, certain, carry, waiting, *results))
 
     first = jnp.arange(num_places, dtype=jnp.int32)
     begun = enter(jnp.where(first < count, first, capacity))
     end = jax.lax.while_loop(unfinished, step, begun._replace(waiting=jnp.minimum(num_places, count)))
-    return truths, end.returns[:capacity], end.discounted[:capacity]
+    outcomes = {name: getattr(end, name)[:capacity] for name in names}
+    return truths, end.returns[:capacity], end.discounted[:capacity], outcomes
 
 
 def _choose(over: Array, new: Array, old: Array) -> Array:

@@ -13,7 +13,7 @@ import jax
 from jatpo.errors import JatpoError
 from jatpo.evaluate import registry
 from jatpo.evaluate.agent import Agent
-from jatpo.evaluate.mixture import Settings as MixtureSettings
+from jatpo.evaluate.fingerprint import fingerprint
 from jatpo.evaluate.rollout import Trials, chunk_size, concatenate, run_chunks
 from jatpo.evaluate.solutions import Request, SolveOptions, digest, solve_needs
 from jatpo.evaluate.store import Store
@@ -56,7 +56,7 @@ def choose_agents(names: Sequence[str] | None, preset: str = "exact") -> list[Ag
     chosen = [registry.get(name) for name in dict.fromkeys(names or PAPER)]
     floor = PRESETS[preset]
     return [
-        agent.with_parameters(floor=floor) if isinstance(agent.parameters, MixtureSettings) else agent
+        agent.with_parameters(floor=floor) if "floor" in getattr(agent.parameters, "_fields", ()) else agent
         for agent in chosen
     ]
 
@@ -98,12 +98,6 @@ def prepare(
         seconds=seconds,
         notes=target.notes,
     )
-
-
-def fingerprint(agent: Agent) -> dict[str, Any]:
-    """What of an agent its results depend on, as far as it can be told."""
-    values = agent.parameters._asdict() if hasattr(agent.parameters, "_asdict") else str(agent.parameters)
-    return {"sees": agent.sees, "knows": agent.knows, "parameters": values}
 
 
 class Session:

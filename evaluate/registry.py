@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from jatpo.errors import JatpoError, unknown
-from jatpo.evaluate import mixture, states
+from jatpo.evaluate import bayes, lookahead, mixture, rules, soft, states
 from jatpo.evaluate.agent import Agent, lift
 
 VARIABLE = "JATPO_AGENTS"
@@ -140,5 +140,11 @@ for _agent in (
     mixture.RANDOM_PICKER,
     states.BOPA,
     states.RANDOM,
+    rules.MAP,
+    rules.VOTE,
+    lookahead.Q,
+    lookahead.LOOKAHEAD,
+    bayes.BAYES,
+    soft.SOFT_ATPO,
 ):
     add(_agent)

@@ -6,7 +6,9 @@ many. Chunks are what results are kept by: chunk c holds trials c·N, ..., (c+1)
 library; a part of a chunk is a whole chunk of which the rest is dropped.
 
 Recorded, by name: "rewards", "actions", "observations" [N, T] and "probabilities" [N, T, A] of each step; "states"
-[N, T+1] and what the agent reports, such as "posterior" [N, T+1, K], before each action and at the end.
+[N, T+1] and what the agent reports, such as "posterior" [N, T+1, K], before each action and at the end. Apart
+from those, and without the cost of keeping every step: "steps" [N] of a trial, and "steps_sure" [N] until the true
+model had 0.9, or -1.
 """
 
 from __future__ import annotations
@@ -72,10 +74,10 @@ def _run(
     def on_device(noise: Noise, counts: Array, task: Task, parameters: Any, informed: Array) -> Any:
         own = jax.tree.map(lambda leaf: leaf[0], noise)
         player = loops.Player(agent, parameters, informed)
-        if record:
+        if _needs_steps(record):
             found = loops.record(player, horizon, record, own, task)
         else:
-            found = (*loops.play(player, horizon, places, own, counts[0], task), {})
+            found = loops.play(player, horizon, places, own, counts[0], task, record)
         return jax.tree.map(lambda leaf: leaf[None], found)
 
     each, same = PartitionSpec("devices"), PartitionSpec()
@@ -99,7 +101,7 @@ def run_chunks(
         raise JatpoError(f"agent '{agent.name}' cannot run: {reason}")
     task = for_agent(task, agent)
     names = _checked(agent, task, record)
-    size, together = chunk_size(task.library), 1 if names else TOGETHER
+    size, together = chunk_size(task.library), 1 if _needs_steps(names) else TOGETHER
     chunks = list(chunks)
     devices = (jax.local_devices() if devices is None else list(devices))[: max(len(chunks), 1)]
     mesh = Mesh(np.array(devices), ("devices",))
@@ -142,7 +144,7 @@ def _fetch(shares: list[list[int]], result: Any, size: int) -> Iterator[tuple[in
     for device, share in enumerate(shares):
         for place, chunk in enumerate(share):
             own = (device, slice(place * size, (place + 1) * size))
-            ordered = {name: _trials_first(part[device]) for name, part in records.items()}
+            ordered = {name: _of_chunk(name, part[device], own[1]) for name, part in records.items()}
             numbers = np.arange(chunk * size, (chunk + 1) * size)
             yield chunk, Trials(numbers, truth[own], returns[own], discounted[own], ordered)
 
@@ -178,6 +180,16 @@ def take(results: Trials, wanted: np.ndarray) -> Trials:
     return jax.tree.map(lambda leaf: leaf[place], results)
 
 
+def _needs_steps(names: Sequence[str]) -> bool:
+    """Whether every step has to be kept, and trials cannot give up their places when they are over."""
+    return any(name not in loops.OF_TRIAL for name in names)
+
+
+def _of_chunk(name: str, record: np.ndarray, own: slice) -> np.ndarray:
+    """One chunk's part of a record, the trial first."""
+    return record[own] if name in loops.OF_TRIAL else _trials_first(record)
+
+
 def _trials_first(record: np.ndarray) -> np.ndarray:
     """[T, ..., N] as [N, T, ...]; beliefs [T, K, X, N] as [N, T, K, X]."""
     return np.ascontiguousarray(np.moveaxis(record, -1, 0))
@@ -185,10 +197,16 @@ def _trials_first(record: np.ndarray) -> np.ndarray:
 
 def _checked(agent: Agent, task: Task, record: Sequence[str]) -> tuple[str, ...]:
     """The names to record, each known."""
-    known = (*loops.OF_STEP, *OF_TIME, *reported(agent, task))
+    told = reported(agent, task)
+    of_trial = [name for name in loops.OF_TRIAL if name == "steps" or "posterior" in told]
+    known = (*loops.OF_STEP, *OF_TIME, *told, *of_trial)
     for name in record:
         if name not in known:
             raise unknown(f"record of agent '{agent.name}'", name, known)
+    if _needs_steps(record) and any(name in loops.OF_TRIAL for name in record):
+        raise JatpoError(
+            f"{' and '.join(loops.OF_TRIAL)} cannot be recorded with what belongs to single steps: ask for them alone"
+        )
     return tuple(sorted(set(record)))
 
 

@@ -1,4 +1,5 @@
-"""What agents need solved before they can act, by name: "policies" (alpha vectors), "q" (of the MDPs).
+"""What agents need solved before they can act, by name: "policies" (alpha vectors), "q" (of the MDPs),
+"joint" (alpha vectors of the whole library as one problem), "action_values" (alpha vectors of every action).
 
 The only place that calls the solver. `PROVIDERS` may be given more names by modules that add agents with
 other needs; a provider gets the models and the options and returns a pytree of arrays.
@@ -16,6 +17,8 @@ import jax
 import numpy as np
 
 from jatpo.errors import unknown
+from jatpo.evaluate import bayes
+from jatpo.evaluate.action_values import ActionValues, action_values
 from jatpo.evaluate.agent import Agent
 from jatpo.files import UserLibrary
 from jatpo.library import Library
@@ -78,7 +81,17 @@ def solve_values(request: Request) -> Any:
     return _jit_values(request.library.models, 1e-4, 10_000).q
 
 
-PROVIDERS: dict[str, Callable[[Request], Any]] = {"policies": solve_policies, "q": solve_values}
+def solve_action_values(request: Request) -> ActionValues:
+    """What every action is worth in every model [K, A, P, X], by one step of look-ahead on its policy's vectors."""
+    return action_values(request.library, PROVIDERS["policies"](request), seed=request.options.seed)
+
+
+PROVIDERS: dict[str, Callable[[Request], Any]] = {
+    "policies": solve_policies,
+    "q": solve_values,
+    "joint": bayes.solve_joint,
+    "action_values": solve_action_values,
+}
 
 
 def solve_needs(request: Request, agents: Sequence[Agent]) -> dict[str, Any]:

@@ -2,7 +2,15 @@
 
 Trials may be weighted by their true model (strata): overcooked was published with another mix of models
 than the uniform one. The mean is then sum_k w_k mean_k, its error sqrt(sum_k w_k² s_k² / n_k), and the
-standard deviation that of the mixture.
+standard deviation σ that of the mixture.
+
+The few trials of a stratum may all end alike though others would not: with overcooked's random cook one meal in
+ten is served, and eight trials often see none. So s_k² is not the variance v_k of the stratum's trials alone, but
+
+    s_k² = ((n_k - 1) v_k + PRIOR σ²) / (n_k - 1 + PRIOR),
+
+as if PRIOR more trials had been as far off as trials are in the whole mixture. That matters while a stratum has
+some tens of trials: there the interval is rather too wide than too narrow.
 """
 
 from __future__ import annotations
@@ -15,6 +23,7 @@ import numpy as np
 
 ROUNDING = 0.005  # the published numbers have two decimals
 DRAWS = 20_000  # samples that `chance` draws
+PRIOR = 2  # what the whole mixture's variance counts for in a stratum's, in trials
 
 
 class Estimate(NamedTuple):
@@ -45,7 +54,8 @@ def estimate(
         return Estimate(len(values), *[math.nan] * 5)
     mean = sum(weight * part.mean() for weight, part in parts)
     variance = sum(weight * (_variance(part) + (part.mean() - mean) ** 2) for weight, part in parts)
-    error = math.sqrt(sum(weight**2 * _variance(part) / len(part) for weight, part in parts))
+    prior = PRIOR if len(parts) > 1 else 0
+    error = math.sqrt(sum(weight**2 * _smoothed(part, variance, prior) / len(part) for weight, part in parts))
     reach = quantile(len(values) - 1) * error
     return Estimate(
         len(values), float(mean), math.sqrt(variance), error, float(mean - reach), float(mean + reach)
@@ -55,6 +65,12 @@ def estimate(
 def _variance(values: np.ndarray) -> float:
     """The unbiased variance; 0 for a single value."""
     return float(values.var(ddof=1)) if len(values) > 1 else 0.0
+
+
+def _smoothed(values: np.ndarray, variance: float, prior: float) -> float:
+    """The variance of `values` with `prior` more that contribute `variance` each."""
+    known = len(values) - 1
+    return (known * _variance(values) + prior * variance) / max(known + prior, 1)
 
 
 def quantile(freedom: int) -> float:
@@ -101,15 +117,19 @@ def deviation(ours: Estimate, mean: float, std: float, trials: int) -> float:
     return (ours.mean - mean) / error if error > 0 else math.nan
 
 
-def chance(values: np.ndarray, strata: np.ndarray, weights: Sequence[float] | None, mean: float, trials: int) -> float:
+def chance(
+    values: np.ndarray, strata: np.ndarray, weights: Sequence[float] | None, mean: float, trials: int
+) -> float:
     """How often `trials` of our trials, drawn again with their models, have a mean as far off as `mean`, on its side.
 
-    Three standard errors are a poor measure where few trials fail badly: a small sample that happens to hold none of them
-    has a high mean and also a small standard deviation.
+    Three standard errors are a poor measure where few trials fail badly: a small sample that happens to hold none of
+    them has a high mean and also a small standard deviation.
     """
     random = np.random.default_rng(0)
     values = np.asarray(values, np.float64)
-    share = np.ones(len(values)) if weights is None else np.asarray(weights)[strata] / np.bincount(strata)[strata]
+    share = (
+        np.ones(len(values)) if weights is None else np.asarray(weights)[strata] / np.bincount(strata)[strata]
+    )
     drawn = random.choice(values, (DRAWS, trials), p=share / share.sum()).mean(axis=1)
     ours = share @ values / share.sum()
     return float(np.mean(drawn >= mean - ROUNDING if mean > ours else drawn <= mean + ROUNDING))

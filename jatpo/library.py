@@ -2,6 +2,9 @@
 
 State spaces may differ: smaller ones are padded with states that no belief reaches. Actions and observations
 must agree. Stacked models have a leading axis K on every array, for `jax.vmap(..., in_axes=0)`.
+
+A library is also one POMDP whose hidden state is (model, state): `joint`. Who does not know the model stands before
+that one, and its belief is p(k) b_k(x), one model after the other.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from jatpo import validate
 from jatpo.errors import JatpoError
 from jatpo.model import POMDP, Names
 from jatpo.storage import BlockedObservation
+from jatpo.validate import Coordinates
 
 
 @jax.tree_util.register_pytree_with_keys_class
@@ -73,6 +77,55 @@ class Library:
         """Model k, padded as in the library."""
         return jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf)[k]), self.models)
 
+    def joint(self, prior: np.ndarray | Sequence[float] | None = None) -> POMDP:
+        """The library as one model with the states (k, x): those of model 0 first, without padding.
+
+        Nothing leads from one model to another, and the start is prior x starts (the library's own prior unless given).
+        """
+        weights = self.prior if prior is None else prior
+        weights = validate.distribution("prior", np.asarray(weights, np.float64), self.num_models)
+        discounts = np.asarray(self.models.discount)
+        if np.any(discounts != discounts[0]):
+            told = ", ".join(f"{discount:.6g}" for discount in discounts)
+            raise JatpoError(f"the models have discounts {told}: a joint model needs one discount for all")
+        place = _places(np.asarray(self.state_mask))
+        parts = [self.model(k).to_sparse() for k in range(self.num_models)]
+        real = np.asarray(self.state_mask)
+        return POMDP.from_sparse(
+            _concatenated([_moved(part.transition, place[k], (1, 2)) for k, part in enumerate(parts)]),
+            _concatenated([_moved(part.observation, place[k], (1,)) for k, part in enumerate(parts)]),
+            np.concatenate([part.reward[real[k]] for k, part in enumerate(parts)]),
+            np.concatenate([part.initial[real[k]] * weights[k] for k, part in enumerate(parts)]),
+            parts[0].discount,
+            num_observations=self.num_observations,
+            states=self._joint_states(),
+            actions=self.names[0].actions if self.names else None,
+            observations=self.names[0].observations if self.names else None,
+            storage=self.models.storage,
+            dtype=self.prior.dtype,
+        )
+
+    def join(self, posterior: np.ndarray | Array, beliefs: np.ndarray | Array) -> np.ndarray:
+        """The belief of `joint` [sum of all states], from a posterior [K] and the models' beliefs [K, X]."""
+        weighed = np.asarray(posterior)[:, None] * np.asarray(beliefs)
+        return weighed[np.asarray(self.state_mask)]
+
+    def split(self, belief: np.ndarray | Array) -> tuple[np.ndarray, np.ndarray]:
+        """The posterior [K] and the models' beliefs [K, X] that `join` makes `belief` of; 0 for a model ruled out."""
+        mask, belief = np.asarray(self.state_mask), np.asarray(belief)
+        parts = np.zeros(mask.shape, belief.dtype)
+        parts[mask] = belief
+        posterior = parts.sum(axis=1)
+        return posterior, parts / np.where(posterior > 0, posterior, 1)[:, None]
+
+    def _joint_states(self) -> list[str] | None:
+        """Names of the states of `joint`, if the models have any."""
+        if not self.names or all(names.states is None for names in self.names):
+            return None
+        sizes = np.asarray(self.state_mask).sum(axis=1).tolist()
+        own = (names.states or tuple(map(str, range(sizes[k]))) for k, names in enumerate(self.names))
+        return [f"{k}: {state}" for k, states in enumerate(own) for state in states]
+
     def __repr__(self) -> str:
         return f"Library({self.num_models} models, {self.models!r})"
 
@@ -100,6 +153,28 @@ def _same_interface(first: POMDP, other: POMDP, k: int) -> None:
                 f"{kind[:-1]} {at} is '{theirs[at]}' in model {k} and '{ours[at]}' in model 0: "
                 f"give all models the same {kind} in the same order"
             )
+
+
+def _places(mask: np.ndarray) -> np.ndarray:
+    """The number of each model's state among the real states of all models [K, X]; -1 for padding."""
+    place = np.full(mask.shape, -1)
+    place[mask] = np.arange(mask.sum())
+    return place
+
+
+def _moved(coordinates: Coordinates, place: np.ndarray, columns: tuple[int, ...]) -> Coordinates:
+    """`coordinates` (a, state, ...) of real states, with the states in `columns` renumbered."""
+    real = place[coordinates[1]] >= 0
+    moved = [part[real] for part in coordinates]
+    for column in columns:
+        moved[column] = place[moved[column]]
+    return moved[0], moved[1], moved[2], moved[3]
+
+
+def _concatenated(parts: Sequence[Coordinates]) -> Coordinates:
+    """The coordinates of all `parts` in one."""
+    a, first, second, p = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return a, first, second, p
 
 
 def _common_kinds(models: list[POMDP]) -> list[POMDP]:

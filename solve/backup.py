@@ -22,6 +22,7 @@ import numpy as np
 from jax import Array
 
 from jatpo.model import POMDP
+from jatpo.solve.compiling import jit
 from jatpo.solve.plan import BlockPlan, Plan, RevealingPlan
 from jatpo.solve.policy import NEVER
 from jatpo.storage import select
@@ -198,4 +199,4 @@ def _backup_revealing(model: POMDP, beliefs: Array, vectors: Vectors) -> tuple[A
     return alpha[action], action, jnp.max(q, axis=0)
 
 
-jit_backup = jax.jit(backup)
+jit_backup = jit(backup)

@@ -26,11 +26,11 @@ def walk(uniform: Array, model: POMDP, choose: Choose) -> Array:
 
     `uniform` [T, 3, W] holds all the chance there is: two numbers to choose an action, one to see something.
     """
-    rows = _rows(model)
+    rows = rows_of(model)
 
     def step(beliefs: Array, uniform: Array) -> tuple[Array, Array]:
         actions = choose(uniform[:2], beliefs)
-        predicted, chance = _expect(model, rows, beliefs, actions)
+        predicted, chance = expect(model, rows, beliefs, actions)
         seen = jax.vmap(pick, in_axes=(0, 1))(uniform[2], chance)
         after = predicted * model.observation.likelihood_all(actions, seen)
         return after / jnp.sum(after, axis=0, keepdims=True), beliefs
@@ -39,42 +39,14 @@ def walk(uniform: Array, model: POMDP, choose: Choose) -> Array:
     return jax.lax.scan(step, start, uniform)[1]
 
 
-def fan_out(uniform: Array, noise: Array, model: POMDP, choose: Choose) -> Array:
-    """Beliefs met by W walkers that never see the same after the same history: [T, X, W].
-
-    After each step all that the walkers might see is drawn without replacement, by its probability given the actions;
-    so few walkers cover most of what can happen near the start. `noise` [T, Z, W] is Gumbel noise.
-    """
-    rows = _rows(model)
-    walkers = uniform.shape[2]
-
-    def step(
-        carry: tuple[Array, Array], chance_of_step: tuple[Array, Array]
-    ) -> tuple[tuple[Array, Array], Array]:
-        (beliefs, mass), (uniform, noise) = carry, chance_of_step
-        actions = choose(uniform, beliefs)
-        predicted, chance = _expect(model, rows, beliefs, actions)
-        logs = jnp.where(chance > 0, jnp.log(jnp.where(chance > 0, chance, 1)), -jnp.inf) + mass[None, :]
-        _, drawn = jax.lax.top_k((logs + noise).ravel(), walkers)
-        seen, walker = drawn // walkers, drawn % walkers
-        after = predicted[:, walker] * model.observation.likelihood_all(actions[walker], seen)
-        total = jnp.sum(after, axis=0, keepdims=True)
-        after = jnp.where(total > 0, after / jnp.where(total > 0, total, 1), beliefs)
-        return (after, logs[seen, walker]), beliefs
-
-    start = jnp.broadcast_to(model.initial[:, None], (model.num_states, walkers))
-    mass = jnp.where(jnp.arange(walkers) == 0, 0, -jnp.inf).astype(model.dtype)
-    return jax.lax.scan(step, (start, mass), (uniform, noise))[1]
-
-
-def _expect(model: POMDP, rows: Array, beliefs: Array, actions: Array) -> tuple[Array, Array]:
+def expect(model: POMDP, rows: Array, beliefs: Array, actions: Array) -> tuple[Array, Array]:
     """The predicted beliefs [X, W] and the probability of every observation [Z, W]."""
     predicted = select(model.transition.push_all(beliefs), actions)
     chance = jnp.einsum("dxz,xw->dzw", rows, predicted)
     return predicted, select(chance, jnp.minimum(actions, rows.shape[0] - 1))
 
 
-def _rows(model: POMDP) -> Array:
+def rows_of(model: POMDP) -> Array:
     """O(z | y, a) as [D, X, Z], with one D where it does not depend on the action."""
     observation = model.observation
     depends = not isinstance(observation, BlockedObservation) or observation.kind.shape[0] > 1

@@ -14,12 +14,13 @@ from jatpo.library import Library
 from jatpo.model import POMDP
 from jatpo.solve import bounds
 from jatpo.solve.backup import fill, jit_backup
+from jatpo.solve.compiling import jit
 from jatpo.solve.plan import Plan, make_plans, reveals
 
-jit_qmdp = jax.jit(bounds.qmdp)
-jit_informed = jax.jit(bounds.informed)
+jit_qmdp = jit(bounds.qmdp)
+jit_informed = jit(bounds.informed)
 
-LOOK_AHEAD = 64  # beliefs at once: as many as the anytime solver's walkers, to share a compiled backup
+BATCH = 32  # beliefs backed up at once; larger batches are not cheaper
 
 
 @dataclass(frozen=True)
@@ -125,8 +126,8 @@ def upper_bound(problem: Problem, upper: Array) -> float:
         return value
     vectors = fill(above, np.arange(model.num_actions), model.num_states)
     after = _after_one_step(model)  # [X, A Z]
-    padded = np.pad(after, ((0, 0), (0, -after.shape[1] % LOOK_AHEAD)))
-    chunks = np.split(padded, padded.shape[1] // LOOK_AHEAD, axis=1)
+    padded = np.pad(after, ((0, 0), (0, -after.shape[1] % BATCH)))
+    chunks = np.split(padded, padded.shape[1] // BATCH, axis=1)
     values = np.concatenate([jit_backup(model, problem.plan, chunk, vectors)[2] for chunk in chunks])
     after_each = values[: after.shape[1]].reshape(model.num_actions, -1).sum(axis=1)
     q = np.asarray(model.reward).T @ initial + float(model.discount) * after_each

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 from jax import Array
 
 from jatpo.model import POMDP
@@ -43,7 +42,7 @@ class Solution:
 
     def q(self, model: POMDP, belief: Array) -> Array:
         """q(b, a) by one step of look-ahead on the vectors [A]."""
-        return alpha.q(model, self.policy, jnp.asarray(belief))
+        return alpha.q(model, self.policy, belief)
 
     def action_probabilities(self, belief: Array, num_actions: int) -> Array:
         """pi(a | b) [A], ties uniform."""

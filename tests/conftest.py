@@ -3,6 +3,10 @@
 The settings are environment variables, set before jax is imported, so that they hold in this
 process and in the commands that tests start: rank and dtype promotion are errors, compiled programs
 are kept between runs. The CPU is used unless the caller chose another platform.
+
+Most of the time of a test goes into compiling a program that then runs for a moment. So programs are compiled
+without optimisation, which takes a third of the time, unless the caller chose XLA_FLAGS. `make slow` has none, and
+runs the tests marked `bits` again: whether two programs give the same bits is a question to optimised ones.
 """
 
 import os
@@ -18,6 +22,7 @@ assert "jax" not in sys.modules, (
     "jax was imported before the tests' settings; disable the pytest plugin that did"
 )
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false")
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"

@@ -1,5 +1,7 @@
 """Agents against a joint table over (model, state), enumeration and hand; one contract for all of them."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,7 @@ from jax import Array
 import random_models
 from jatpo.errors import JatpoError
 from jatpo.evaluate import mixture, registry, states
+from jatpo.evaluate.action_values import action_values
 from jatpo.evaluate.agent import Agent, Knowledge, permit, sight
 from jatpo.evaluate.task import knowledge_of, make_task
 from jatpo.library import Library
@@ -44,12 +47,26 @@ def stacked(policies, library: Library) -> Policy:
     )
 
 
-def ready(models, storage="dense", prior=None, policies=None):
-    """Everything to know about a library with all that agents may need."""
+def ready(models, storage="dense", prior=None, policies=None, needs=("policies",)):
+    """Everything to know about a library, with what agents `needs` solved or made up."""
     library = Library.from_models([random_models.build(model, storage) for model in models], prior)
-    q = value_iteration_library(library.models, 1e-5, 10_000).q
-    policies = random_policies(models) if policies is None else policies
-    return make_task(library, {"policies": stacked(policies, library), "q": q})
+    solved = {"policies": stacked(random_policies(models) if policies is None else policies, library)}
+    if "q" in needs:
+        solved["q"] = value_iteration_library(library.models, 1e-5, 10_000).q
+    if "joint" in needs:
+        solved["joint"] = random_joint(library)
+    if "action_values" in needs:
+        solved["action_values"] = action_values(library, solved["policies"], points=4)
+    return make_task(library, solved)
+
+
+def random_joint(library: Library, seed: int = 0, vectors: int = 6) -> Policy:
+    """Vectors [V, K, X] for all models at once."""
+    random = np.random.default_rng([seed, 2])
+    alpha = random.normal(scale=5, size=(vectors, *library.state_mask.shape)).astype(library.prior.dtype)
+    return Policy(
+        jnp.asarray(alpha), jnp.asarray(random.integers(library.num_actions, size=vectors), jnp.int32)
+    )
 
 
 def knowledge(task, agent: Agent, num_trials: int, truth=None) -> Knowledge:
@@ -58,6 +75,22 @@ def knowledge(task, agent: Agent, num_trials: int, truth=None) -> Knowledge:
     parameters = jax.tree.map(jnp.asarray, agent.parameters)
     everything = knowledge_of(task, parameters, prior)
     return permit(agent.functions, everything, jnp.asarray(agent.informed), truth)
+
+
+@cache
+def compiled(function):
+    """One program of a function for all tests."""
+    return jax.jit(function)
+
+
+def told_by(known: Knowledge, memory) -> dict:
+    """What ATPO and the like report."""
+    return compiled(mixture.report)(known, memory)
+
+
+def chances_of(known: Knowledge, memory):
+    """The probabilities [A, N] with which ATPO and the like act."""
+    return compiled(mixture.policy)(keys(memory.log_evidence.shape[-1]), known, memory)
 
 
 def keys(count: int, seed: int = 0) -> Array:
@@ -85,8 +118,8 @@ def filtered(
     """The memory after histories [(actions, observations), ...] of equal length, one for each trial."""
     count = len(histories)
     known = knowledge(task, agent, count)
-    memory = agent.init(keys(count), known, None)
-    observe = jax.jit(agent.observe)
+    memory = compiled(agent.init)(keys(count), known, None)
+    observe = compiled(agent.observe)
     for t in range(len(histories[0][0])):
         actions = jnp.array([history[0][t] for history in histories], jnp.int32)
         seen = jnp.array([history[1][t] for history in histories], jnp.int32)
@@ -97,8 +130,7 @@ def filtered(
 # ---------------------------------------------------------------- ATPO against the oracles
 
 
-@pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("trials", [1, 6])
+@pytest.mark.parametrize(("storage", "trials"), [("dense", 1), ("dense", 6), ("blocked", 6)])
 def test_atpo_is_the_joint_table(storage, trials, x64):
     models = examples(seed=1)
     prior = np.array([0.5, 0.2, 0.3])
@@ -107,8 +139,8 @@ def test_atpo_is_the_joint_table(storage, trials, x64):
     for length in (0, 1, 4, 7):
         cut = [(actions[:length], seen[:length]) for actions, seen in histories]
         memory, known = filtered(task, mixture.ATPO, cut) if length else _fresh(task, trials)
-        told = mixture.report(known, memory)
-        chances = mixture.policy(keys(trials), known, memory)
+        told = told_by(known, memory)
+        chances = chances_of(known, memory)
         for n, (actions, seen) in enumerate(cut):
             posterior, beliefs, evidence = oracle.joint_history(models, prior, actions, seen)
             np.testing.assert_allclose(told["posterior"][:, n], posterior, atol=1e-12)
@@ -123,7 +155,7 @@ def test_atpo_is_the_joint_table(storage, trials, x64):
 
 def _fresh(task, trials: int):
     known = knowledge(task, mixture.ATPO, trials)
-    return mixture.ATPO.init(keys(trials), known, None), known
+    return compiled(mixture.ATPO.init)(keys(trials), known, None), known
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -133,7 +165,7 @@ def test_posterior_and_beliefs_by_enumeration_of_all_paths(seed, x64):
     actions, seen = possible_history(models, prior, 5, seed)
     posterior, beliefs = oracle.enumerated(models, prior, actions, seen)
     memory, known = filtered(ready(models, "blocked", prior), mixture.ATPO, [(actions, seen)] * 2)
-    told = mixture.report(known, memory)
+    told = told_by(known, memory)
     np.testing.assert_allclose(told["posterior"][:, 1], posterior, atol=1e-12)
     for k, belief in enumerate(beliefs):
         if belief is not None:
@@ -146,7 +178,7 @@ def test_float32_stays_close_over_a_long_history(storage):
     prior = np.full(4, 0.25)
     histories = [possible_history(models, prior, 100, seed) for seed in range(3)]
     memory, known = filtered(ready(models, storage), mixture.ATPO, histories)
-    told = mixture.report(known, memory)
+    told = told_by(known, memory)
     for n, (actions, seen) in enumerate(histories):
         posterior, beliefs, _ = oracle.joint_history(models, prior, actions, seen)
         np.testing.assert_allclose(told["posterior"][:, n], posterior, atol=1e-4)
@@ -178,7 +210,7 @@ def test_two_models_by_hand(x64):
     posteriors, beliefs = [], []
     for length in (1, 2, 3):
         memory, known = filtered(task, mixture.ATPO, [([0] * length, [0, 0, 1][:length])])
-        told = mixture.report(known, memory)
+        told = told_by(known, memory)
         posteriors.append(told["posterior"][:, 0])
         beliefs.append(told["beliefs"][0, :, 0])
     np.testing.assert_allclose(posteriors, [[1 / 3, 2 / 3], [5 / 21, 16 / 21], [1, 0]], atol=1e-12)
@@ -193,7 +225,7 @@ def test_one_model_is_certain_from_the_start():
     models = same_size(1)
     histories = [possible_history(models, [1.0], 6, seed) for seed in range(2)]
     memory, known = filtered(ready(models), mixture.ATPO, histories)
-    told = mixture.report(known, memory)
+    told = told_by(known, memory)
     assert told["posterior"].tolist() == [[1.0, 1.0]]
     assert told["entropy"].tolist() == [0.0, 0.0]
 
@@ -204,19 +236,18 @@ def test_identical_models_keep_the_prior_and_their_beliefs_agree(x64):
     memory, known = filtered(
         ready(models, prior=prior), mixture.ATPO, [possible_history(models, prior, 9, 4)]
     )
-    told = mixture.report(known, memory)
+    told = told_by(known, memory)
     np.testing.assert_allclose(told["posterior"][:, 0], prior, atol=1e-12)
     np.testing.assert_array_equal(told["beliefs"][0], told["beliefs"][2])
 
 
-@pytest.mark.parametrize("trials", [1, 3])
-def test_a_model_ruled_out_stays_out_with_a_finite_belief(trials):
+def test_a_model_ruled_out_stays_out_with_a_finite_belief(trials=3):
     task = ready(two_doors(), policies=[(np.ones((1, 2)), np.zeros(1, int))] * 2)
     memory, known = filtered(task, mixture.ATPO, [([0] * 4, [1, 0, 0, 0])] * trials)
-    told = mixture.report(known, memory)
+    told = told_by(known, memory)
     assert told["posterior"][1].tolist() == [0.0] * trials
     np.testing.assert_allclose(told["beliefs"].sum(axis=1), 1, atol=1e-6)
-    np.testing.assert_allclose(mixture.policy(keys(trials), known, memory), 1, atol=1e-6)
+    np.testing.assert_allclose(chances_of(known, memory), 1, atol=1e-6)
 
 
 def impossible_everywhere() -> list[random_models.Example]:
@@ -226,8 +257,7 @@ def impossible_everywhere() -> list[random_models.Example]:
     return models
 
 
-@pytest.mark.parametrize("trials", [1, 2])
-def test_all_models_ruled_out_is_reported_and_leaves_the_posterior(trials):
+def test_all_models_ruled_out_is_reported_and_leaves_the_posterior(trials=2):
     models = impossible_everywhere()
     task = ready(models)
     before, known = filtered(task, mixture.ATPO, [([0, 1], [0, 2])] * trials)
@@ -238,12 +268,11 @@ def test_all_models_ruled_out_is_reported_and_leaves_the_posterior(trials):
     for k, model in enumerate(models):
         predicted = np.asarray(before.beliefs)[k, :, 0] @ model.transition[2]
         np.testing.assert_allclose(after.beliefs[k, :, 0], predicted, atol=1e-6)
-    chances = mixture.policy(keys(trials), known, after)
+    chances = chances_of(known, after)
     assert np.isfinite(chances).all()
 
 
-@pytest.mark.parametrize("trials", [1, 2])
-def test_the_floor_of_the_published_program(trials, x64):
+def test_the_floor_of_the_published_program(x64, trials=2):
     models = [*examples(2, seed=5), random_models.example("never seen")]
     models[2] = models[2]._replace()
     prior = np.array([0.25, 0.25, 0.5])
@@ -254,7 +283,7 @@ def test_the_floor_of_the_published_program(trials, x64):
     posterior, beliefs = prior, [model.initial for model in models]
     for a, z in zip(actions, seen, strict=True):
         posterior, beliefs = oracle.floored_step(models, posterior, beliefs, a, z, 1e-8)
-    told = mixture.report(known, memory)
+    told = told_by(known, memory)
     np.testing.assert_allclose(told["posterior"][:, 0], posterior, rtol=1e-9)
     for k, belief in enumerate(beliefs):
         np.testing.assert_allclose(told["beliefs"][k, : len(belief), 0], belief, rtol=1e-9)
@@ -268,7 +297,7 @@ def test_a_model_outside_the_trials_library_stays_out_even_with_a_floor():
     agent = mixture.ATPO.with_parameters(floor=1e-2)
     task = ready(models)._replace(prior=jnp.array([0.5, 0.0, 0.5], jnp.float32))
     memory, known = filtered(task, agent, [possible_history(models, [0.5, 0, 0.5], 5, 1)])
-    told = mixture.report(known, memory)
+    told = told_by(known, memory)
     assert told["posterior"][1, 0] == 0
     assert told["posterior"][:, 0].sum() == pytest.approx(1, abs=1e-6)
 
@@ -284,11 +313,11 @@ def test_perseus_acts_by_the_true_models_policy_and_the_picker_by_all_alike():
     uniform = np.full(3, 1 / 3)
     for agent in (mixture.PERSEUS, mixture.RANDOM_PICKER):
         known = knowledge(task, agent, 2, truth)
-        memory = agent.init(keys(2), known, None)
+        memory = compiled(agent.init)(keys(2), known, None)
         for t in range(4):
             columns = [jnp.array([history[part][t] for history in histories], jnp.int32) for part in (0, 1)]
-            memory = agent.observe(known, memory, *columns)
-        chances = agent.policy(keys(2), known, memory)
+            memory = compiled(agent.observe)(known, memory, *columns)
+        chances = compiled(agent.policy)(keys(2), known, memory)
         for n, (actions, seen) in enumerate(histories):
             _, beliefs, _ = oracle.joint_history(models, uniform, actions, seen)
             beliefs = [np.zeros(5) if belief is None else belief for belief in beliefs]
@@ -303,28 +332,34 @@ def test_perseus_acts_by_the_true_models_policy_and_the_picker_by_all_alike():
 def test_bopa_weighs_models_by_the_transitions_it_sees(storage, x64):
     models = same_size(3, seed=6)
     prior = np.array([0.2, 0.5, 0.3])
-    task = ready(models, storage, prior)
+    task = ready(models, storage, prior, needs=("q",))
     known = knowledge(task, states.BOPA, 1)
     path, actions = [0, 1, 4, 2], [0, 2, 1]
-    memory = states.BOPA.init(keys(1), known, jnp.array(path[:1], jnp.int32))
+    memory = compiled(states.BOPA.init)(keys(1), known, jnp.array(path[:1], jnp.int32))
     weights = prior.copy()
     for x, a, y in zip(path[:-1], actions, path[1:], strict=True):
-        memory = states.BOPA.observe(known, memory, jnp.array([a], jnp.int32), jnp.array([y], jnp.int32))
+        memory = compiled(states.BOPA.observe)(
+            known, memory, jnp.array([a], jnp.int32), jnp.array([y], jnp.int32)
+        )
         likely = np.array([model.transition[a, x, y] for model in models])
         weights = weights * likely / (weights @ likely) if weights @ likely > 0 else weights
     told = states.report(known, memory)
     np.testing.assert_allclose(told["posterior"][:, 0], weights, atol=1e-10)
     q = np.asarray(task.solved["q"])[:, path[-1]]
     expected = sum(w * oracle.greedy_actions(q[k], range(3), 3, TIE) for k, w in enumerate(weights))
-    np.testing.assert_allclose(states.BOPA.policy(keys(1), known, memory)[:, 0], expected, atol=1e-10)
+    np.testing.assert_allclose(
+        compiled(states.BOPA.policy)(keys(1), known, memory)[:, 0], expected, atol=1e-10
+    )
 
 
 def test_bopa_reports_a_transition_that_no_model_allows():
     models = [random_models.example("deterministic", seed) for seed in range(2)]
     nowhere = next(y for y in range(5) if all(model.transition[0, 0, y] == 0 for model in models))
-    known = knowledge(ready(models), states.BOPA, 1)
-    memory = states.BOPA.init(keys(1), known, jnp.zeros(1, jnp.int32))
-    after = states.BOPA.observe(known, memory, jnp.zeros(1, jnp.int32), jnp.full(1, nowhere, jnp.int32))
+    known = knowledge(ready(models, needs=("q",)), states.BOPA, 1)
+    memory = compiled(states.BOPA.init)(keys(1), known, jnp.zeros(1, jnp.int32))
+    after = compiled(states.BOPA.observe)(
+        known, memory, jnp.zeros(1, jnp.int32), jnp.full(1, nowhere, jnp.int32)
+    )
     assert after.impossible.tolist() == [1]
     np.testing.assert_array_equal(after.log_posterior, memory.log_posterior)
 
@@ -341,11 +376,12 @@ def test_bopa_needs_one_state_space():
 
 def test_value_iteration_is_greedy_in_the_true_models_values():
     models = same_size(2, seed=9)
-    task = ready(models)
+    task = ready(models, needs=("q",))
     truth = jnp.array([1, 0, 1], jnp.int32)
     at = jnp.array([0, 3, 4], jnp.int32)
     known = knowledge(task, states.VALUE_ITERATION, 3, truth)
-    chances = states.VALUE_ITERATION.policy(keys(3), known, states.VALUE_ITERATION.init(keys(3), known, at))
+    agent = states.VALUE_ITERATION
+    chances = compiled(agent.policy)(keys(3), known, compiled(agent.init)(keys(3), known, at))
     for n in range(3):
         q = np.asarray(task.solved["q"])[truth[n], at[n]]
         np.testing.assert_allclose(chances[:, n], oracle.greedy_actions(q, range(3), 3, TIE), atol=1e-6)
@@ -390,7 +426,9 @@ class Moody:
 
 @pytest.fixture(scope="module")
 def contract_task():
-    return ready(same_size(3, seed=8), "blocked")
+    return ready(
+        same_size(3, seed=8), "blocked", needs=[name for agent in ALL_AGENTS.values() for name in agent.needs]
+    )
 
 
 ALL_AGENTS = {name: registry.get(name) for name in registry.names()}
@@ -398,28 +436,43 @@ for _name in ("first-action", "moody"):  # part of the contract below, not of ot
     registry.remove(_name)
 
 
+def program(agent: Agent, part: str, jit: bool):
+    """One of an agent's functions, compiled or as it is."""
+    function = getattr(agent, part)
+    return _acting(agent.name) if jit and part == "act" else compiled(function) if jit else function
+
+
+@cache
+def _acting(name: str):
+    return jax.jit(ALL_AGENTS[name].act)
+
+
+@jax.jit
+def fold_in_all(keys: Array, number) -> Array:
+    return jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, number)
+
+
 def played(task, agent: Agent, seed: int, trials: int, steps: int = 4, jit: bool = True):
     """Actions and probabilities of some steps against fixed sights; trial n's key depends on n alone."""
-    base = jax.random.key(seed)
-    own = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(base, jnp.arange(trials))
+    own = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(jax.random.key(seed), jnp.arange(trials))
     truth = jnp.arange(trials, dtype=jnp.int32) % 3
     known = knowledge(task, agent, trials, truth)
-    wrap = jax.jit if jit else (lambda function: function)
-    act, observe = wrap(agent.act), wrap(agent.observe)
-    at = jnp.arange(trials, dtype=jnp.int32) % 5
-    memory = agent.init(own, known, sight(agent.functions, at, None))
+    init, act, observe = (program(agent, part, jit) for part in ("init", "act", "observe"))
+    at = np.arange(trials, dtype=np.int32) % 5
+    memory = init(own, known, sight(agent.functions, jnp.asarray(at), None))
     decisions = []
     for t in range(steps):
-        decision = act(jax.vmap(jax.random.fold_in, in_axes=(0, None))(own, t + 1), known, memory)
+        decision = jax.tree.map(np.asarray, act(fold_in_all(own, t + 1), known, memory))
         at = (at + decision.actions + 1) % 5
-        memory = observe(known, memory, decision.actions, sight(agent.functions, at, at % 4))
+        seen = sight(agent.functions, jnp.asarray(at), jnp.asarray(at % 4))
+        memory = observe(known, memory, jnp.asarray(decision.actions), seen)
         decisions.append(decision)
     return jax.tree.map(lambda *parts: np.stack(parts), *decisions)
 
 
 @pytest.mark.parametrize("name", ALL_AGENTS)
 def test_contract(name, contract_task):
-    """Probabilities, jit, determinism in the key, alone as in a batch."""
+    """Probabilities, determinism in the key, alone as in a batch."""
     agent = ALL_AGENTS[name]
     batch = played(contract_task, agent, seed=0, trials=6)
     assert batch.actions.dtype == np.int32
@@ -430,12 +483,17 @@ def test_contract(name, contract_task):
 
     again = played(contract_task, agent, seed=0, trials=6)
     jax.tree.map(np.testing.assert_array_equal, again, batch)
-    plain = played(contract_task, agent, seed=0, trials=6, jit=False)
-    np.testing.assert_array_equal(plain.actions, batch.actions)
-    np.testing.assert_allclose(plain.probabilities, batch.probabilities, atol=1e-5)
     alone = played(contract_task, agent, seed=0, trials=1)
     np.testing.assert_array_equal(alone.actions[:, 0], batch.actions[:, 0])
     np.testing.assert_allclose(alone.probabilities[..., 0], batch.probabilities[..., 0], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["atpo", "moody"])
+def test_agents_run_without_jit(name, contract_task):
+    agent = ALL_AGENTS[name]
+    wanted, plain = (played(contract_task, agent, seed=0, trials=6, jit=jit) for jit in (True, False))
+    np.testing.assert_array_equal(plain.actions, wanted.actions)
+    np.testing.assert_allclose(plain.probabilities, wanted.probabilities, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["atpo", "random", "moody"])
@@ -455,9 +513,9 @@ def test_agents_run_under_vmap_over_priors(name, contract_task):
         memory = agent.init(keys(2), known, sight(agent.functions, jnp.zeros(2, jnp.int32), None))
         return agent.policy(keys(2), known, memory)
 
-    swept = jax.vmap(chances)(priors)
+    swept, alone = jax.jit(jax.vmap(chances))(priors), jax.jit(chances)
     for n in range(2):
-        np.testing.assert_allclose(swept[n], chances(priors[n]), atol=1e-6)
+        np.testing.assert_allclose(swept[n], alone(priors[n]), atol=1e-6)
 
 
 # ---------------------------------------------------------------- what an agent is given, and the registry

@@ -9,20 +9,15 @@ import pytest
 from jatpo import domains
 from jatpo.errors import JatpoError
 from jatpo.mdp import TIE
-from jatpo.solve import AnytimeSettings, anytime, solve
+from jatpo.solve import AnytimeSettings, anytime, solve, tour
 from jatpo.solve.backup import TILE, jit_backup
 from oracles import mdp, pomdp_exact
-from random_models import build, example, rows
+from random_models import build, example
 from small_pomdps import corridor, revealing, ring, tiger, tiny
+from solution_checks import assert_earns_its_value, assert_near_the_optimum, earnings, parts_of
 
 slow = pytest.mark.slow
 SMALL = AnytimeSettings(seconds=0, gap=1e-4, stages=30, walkers=16, steps=20, keep=128)
-
-
-def parts_of(model):
-    """P, O, R and the discount as the model has stored them, in float64."""
-    dense = model.to_dense()
-    return dense.transition, dense.observation, dense.reward, dense.discount
 
 
 def solved(truth, settings=SMALL, seed: int = 0, storage: str = "auto", told: list | None = None):
@@ -46,31 +41,14 @@ def test_tiger(seed):
     ("seed", "storage"), [(0, "dense"), (1, "dense"), (2, "dense"), pytest.param(3, "blocked", marks=slow)]
 )
 def test_random_models(seed, storage):
-    """lower ≤ optimum ≤ upper, with the lower bound nearly there, and no vector above the optimum anywhere."""
     model = build(tiny(seed), storage)
-    parts, initial = parts_of(model), np.asarray(model.initial, float)
-    found = solve([model], SMALL, jax.random.key(seed))[0]
-    low, high = pomdp_exact.interval(*parts, initial, 7)
-    assert low - 1e-3 <= found.lower <= high + 1e-4 and low <= found.upper
-    vectors = np.asarray(found.policy.vectors, float)
-    for belief in rows(np.random.default_rng(seed), 5, 3, zeros=0.3):
-        _, high = pomdp_exact.interval(*parts, belief, 5)
-        assert np.max(vectors @ belief) <= high + 1e-4
+    assert_near_the_optimum(model, solve([model], SMALL, jax.random.key(seed))[0], seed)
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_the_policy_attains_its_value(seed):
-    """Followed through the tree of beliefs, it earns at least the lower bound."""
     model = build(tiny(seed, discount=0.5))
-    found = solve([model], SMALL, jax.random.key(1))[0]
-    vectors, actions = np.asarray(found.policy.vectors, float), np.asarray(found.policy.actions)
-
-    def choose(belief):
-        return np.eye(2)[actions[np.argmax(vectors @ belief)]]
-
-    low, high = pomdp_exact.policy_interval(*parts_of(model), choose, np.asarray(model.initial, float), 11)
-    assert high - low < 0.02
-    assert high >= found.lower - 1e-5
+    assert_earns_its_value(model, solve([model], SMALL, jax.random.key(1))[0])
 
 
 def test_a_reward_at_the_far_end_only():
@@ -154,7 +132,7 @@ def test_reasons_to_stop():
 def test_room_and_capacity(monkeypatch):
     """Room is made on the way and changes nothing; where it ends, that is told with the remedy, and what was found
     before is kept."""
-    settings, told = replace(SMALL, stages=4, gap=0), []
+    settings, told = replace(SMALL, stages=4, gap=0, walkers=64), []
     monkeypatch.setattr(anytime, "FIRST_ROOM", 2 * TILE)
     wanted = solved(ring(), settings, told=told)
     monkeypatch.setattr(anytime, "FIRST_ROOM", TILE)
@@ -186,6 +164,7 @@ def test_extreme_settings(change):
     assert -20.02 <= found.lower <= 19.3721 < found.upper
 
 
+@pytest.mark.bits
 def test_seeds():
     """The same one gives the same, bit for bit; another one other vectors."""
     settings = replace(SMALL, stages=3)
@@ -197,8 +176,9 @@ def test_seeds():
 
 
 def test_nothing_is_compiled_for_another_model_of_the_shape():
-    kernels = [jit_backup, *(part for name, part in vars(anytime).items() if name.startswith("jit_"))]
-    assert len(kernels) > 4
+    parts = {**vars(anytime), **vars(tour)}
+    kernels = [part for name, part in parts.items() if name.startswith("jit_")]
+    assert len(kernels) > 8 and jit_backup in kernels
     models = [build(tiger()), build(tiger(0.7, discount=0.8))]
     settings = replace(SMALL, stages=3)
     for kernel in kernels:
@@ -293,12 +273,7 @@ def test_simulation_by_enumeration():
     """The simulator of this test earns what the tree of beliefs says."""
     model = build(tiny(0, discount=0.5))
     found = solve([model], SMALL, jax.random.key(1))[0]
-    vectors, actions = np.asarray(found.policy.vectors, float), np.asarray(found.policy.actions)
-
-    def choose(belief):
-        return np.eye(2)[actions[np.argmax(vectors @ belief)]]
-
-    low, high = pomdp_exact.policy_interval(*parts_of(model), choose, np.asarray(model.initial, float), 11)
+    low, high = earnings(model, found.policy)
     returns = simulate(model, found.policy, 4000, 20, seed=2)
     error = 4 * returns.std() / np.sqrt(len(returns))
     assert low - error <= returns.mean() <= high + error

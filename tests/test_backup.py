@@ -204,6 +204,7 @@ def test_a_buffer_keeps_its_vectors_when_it_grows():
         assert np.asarray(large.alpha[TILE + 3 :] == np.float32(NEVER)).all()
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("case", ["hard zeros", "same observation"])
 def test_linear_in_the_size_of_the_belief(case):
     """Bounds back up beliefs that are not normalised, some of them nothing at all."""

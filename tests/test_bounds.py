@@ -11,6 +11,7 @@ from oracles import mdp, pomdp_exact
 from oracles import point_based as oracle
 from random_models import build, example, plain, rows
 from small_pomdps import revealing, tiger, tiny
+from solution_checks import parts_of
 
 STORAGES = ("dense", "blocked")
 CASES = ("plain", "hard zeros", "absorbing", "same observation", "never seen", "one state", "one observation")
@@ -19,12 +20,6 @@ blind = jax.jit(bounds.blind)
 qmdp = jax.jit(bounds.qmdp)
 informed = jax.jit(bounds.informed)
 revealed = jax.jit(bounds.revealed)
-
-
-def parts_of(model):
-    """P, O, R and the discount as the model has stored them, in float64."""
-    dense = model.to_dense()
-    return dense.transition, dense.observation, dense.reward, dense.discount
 
 
 def rounding_of(model, values) -> float:

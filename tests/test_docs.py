@@ -1,4 +1,4 @@
-"""The tutorial and the page on environments, typed in as they stand: every file, command and snippet.
+"""The tutorial and the pages on environments and extending, typed in as they stand: every file, command and snippet.
 
 A block that begins with a comment `# name` is a file. Other `sh` and `python` blocks are run one after the
 other in an empty directory, and any other `text` block is what the block before it prints, to the letter. A
@@ -101,3 +101,8 @@ def test_the_page_on_environments(type_in):
     # As the page has it. Value iteration's return is known exactly, the others move with seed and machine.
     assert mean["value_iteration"] == pytest.approx(95.4, abs=0.5)
     assert 93 < mean["atpo"] < 95.5 and 88 < mean["learned"] < 95.5 and 50 < mean["random"] < 65
+
+
+def test_the_page_on_extending(type_in):
+    """What it prints, to the letter, is part of it."""
+    assert type_in("extending.md") == {"python": 3, "text": 3}

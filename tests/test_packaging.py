@@ -99,8 +99,8 @@ def test_no_file_names_a_registry_or_a_place_on_somebodys_machine():
     assert found == []
 
 
-LAYERS = ["jatpo", "jatpo.domains", "jatpo.solve", "jatpo.files", "jatpo.evaluate", "jatpo.envs"]
-LAYERS += ["jatpo.report", "jatpo.cli"]
+LAYERS = ["jatpo", "jatpo.domains", "jatpo.solve", "jatpo.files", "jatpo.evaluate", "jatpo.learn"]
+LAYERS += ["jatpo.envs", "jatpo.report", "jatpo.cli"]
 ENTRIES = {"jatpo/__init__.py", "jatpo/__main__.py"}  # these hand out what lies above them
 
 

@@ -19,18 +19,13 @@ from oracles import point_based as oracle
 from oracles import pomdp_exact
 from random_models import build, example, rows
 from small_pomdps import corridor, permuted, revealing, ring, tiger, tiny
+from solution_checks import assert_earns_its_value, assert_near_the_optimum, parts_of
 
 perseus = importlib.import_module("jatpo.solve.perseus")  # the package has a function of this name
 slow = pytest.mark.slow
 jit_stage = jax.jit(stage, static_argnames="batch")
 SMALL = PerseusSettings(beliefs=100, stages=60, tolerance=1e-5, steps=30, batch=16)
 LONG = replace(SMALL, stages=3000)
-
-
-def parts_of(model):
-    """P, O, R and the discount as the model has stored them, in float64."""
-    dense = model.to_dense()
-    return dense.transition, dense.observation, dense.reward, dense.discount
 
 
 def started(truth, storage: str = "dense", beliefs: int = 40, seed: int = 0):
@@ -191,32 +186,14 @@ def test_tiger(seed):
     ("seed", "storage"), [(0, "dense"), (1, "dense"), (2, "dense"), pytest.param(3, "blocked", marks=slow)]
 )
 def test_random_models(seed, storage):
-    """lower ≤ optimum ≤ upper, with the lower bound nearly there, and no vector above the optimum anywhere."""
     model = build(tiny(seed), storage)
-    parts, initial = parts_of(model), np.asarray(model.initial, float)
-    found = solve([model], SMALL, jax.random.key(seed))[0]
-    low, high = pomdp_exact.interval(*parts, initial, 7)
-    assert low - 1e-3 <= found.lower <= high + 1e-4 and low <= found.upper
-    vectors = np.asarray(found.policy.vectors, float)
-    for belief in rows(np.random.default_rng(seed), 5, 3, zeros=0.3):
-        _, high = pomdp_exact.interval(*parts, belief, 5)
-        assert np.max(vectors @ belief) <= high + 1e-4
+    assert_near_the_optimum(model, solve([model], SMALL, jax.random.key(seed))[0], seed)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_policy_attains_its_value(seed):
-    """Followed through the tree of beliefs, it earns at least the lower bound."""
     model = build(tiny(seed, discount=0.5))
-    found = solve([model], SMALL, jax.random.key(1))[0]
-    vectors, actions = np.asarray(found.policy.vectors, float), np.asarray(found.policy.actions)
-
-    def choose(belief):
-        return np.eye(2)[actions[np.argmax(vectors @ belief)]]
-
-    initial = np.asarray(model.initial, float)
-    low, high = pomdp_exact.policy_interval(*parts_of(model), choose, initial, 11)
-    assert high - low < 0.02
-    assert high >= found.lower - 1e-5
+    assert_earns_its_value(model, solve([model], SMALL, jax.random.key(1))[0])
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -315,6 +292,7 @@ def test_room_and_capacity(monkeypatch):
     assert short.lower == pytest.approx(now["lower"], rel=1e-6)
 
 
+@pytest.mark.bits
 def test_seeds():
     """The same one gives the same, bit for bit; another one other vectors."""
     model, settings = build(tiger()), replace(SMALL, stages=40)

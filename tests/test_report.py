@@ -13,7 +13,8 @@ import pytest
 from jatpo.cli.main import run
 from jatpo.errors import JatpoError
 from jatpo.report import page, style, tables, verdict
-from jatpo.report.figures import FIGURES, assemble, draw_panel
+from jatpo.report.figures import FIGURES
+from jatpo.report.panels import assemble, draw_panel
 from jatpo.report.results import Results, load
 from jatpo.report.schedule import Schedule, Step
 from report_rows import made

@@ -21,12 +21,14 @@ from jatpo.solve import (
     paper_settings,
     solve,
     solve_library,
+    tour,
 )
 from jatpo.solve.backup import jit_backup
 from oracles import mdp, pomdp_exact
 from oracles import policy as oracle
 from random_models import build, example, plain, rows
 from small_pomdps import revealing, tiger
+from solution_checks import assert_same
 
 perseus = importlib.import_module("jatpo.solve.perseus")
 PERSEUS = PerseusSettings(beliefs=100, stages=8, steps=30, batch=16)
@@ -44,17 +46,10 @@ def four_models(storage: str):
     return [build(truth._replace(reward=reward), storage) for reward in rewards]
 
 
-def assert_same(first, second):
-    """Two solutions are the same to the last bit, but for the time they took."""
-    np.testing.assert_array_equal(first.policy.vectors, second.policy.vectors)
-    np.testing.assert_array_equal(first.policy.actions, second.policy.actions)
-    rest = [{**vars(each), "policy": None, "seconds": None} for each in (first, second)]
-    assert rest[0] == rest[1]
-
-
 # Libraries
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_four_models_at_once_and_alone(solver):
     models, key = four_models(STORAGE[solver]), jax.random.key(5)
@@ -96,7 +91,7 @@ def test_a_library_compiles_for_its_first_model_only(solver):
     kernels = [
         jit_backup,
         perseus.jit_stage,
-        *(part for name, part in vars(anytime).items() if name.startswith("jit_")),
+        *(part for name, part in {**vars(anytime), **vars(tour)}.items() if name.startswith("jit_")),
     ]
     compiled = {}
 

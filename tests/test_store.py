@@ -20,6 +20,7 @@ from jatpo.solve.problem import prepare
 from jatpo.solve.store import Store, entry_key
 from random_models import build, example
 from small_pomdps import ring, tiger
+from solution_checks import assert_same
 
 perseus = importlib.import_module("jatpo.solve.perseus")
 PERSEUS = PerseusSettings(beliefs=100, stages=12, steps=30, batch=16)
@@ -32,14 +33,6 @@ def finished(tmp_path_factory):
     """A directory with a finished solution, and the solution."""
     directory = tmp_path_factory.mktemp("finished")
     return directory, solve_library([build(tiger())], PERSEUS, 0, directory)[0]
-
-
-def assert_same(first, second):
-    """Two solutions are the same to the last bit, but for the time they took."""
-    np.testing.assert_array_equal(first.policy.vectors, second.policy.vectors)
-    np.testing.assert_array_equal(first.policy.actions, second.policy.actions)
-    rest = [{**vars(each), "policy": None, "seconds": None} for each in (first, second)]
-    assert rest[0] == rest[1]
 
 
 def key_of(model, settings, seed: int = 0) -> str:
@@ -329,6 +322,7 @@ def start(solver: str, directory: Path, how: str = "never") -> subprocess.Popen:
     )
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize(
     ("solver", "how", "resumed"),
     [

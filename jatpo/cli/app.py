@@ -41,6 +41,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("Evaluation", "experiment", "jatpo.cli.experiment", "experiment"),
     Command("Evaluation", "watch", "jatpo.cli.watch", "watch"),
     Command("Evaluation", "reproduce", "jatpo.cli.reproduce", "reproduce"),
+    Command("Evaluation", "learn", "jatpo.cli.learn", "learn"),
     Command("Evaluation", "plot", "jatpo.cli.plot", "plot"),
     Command("Files", "convert", "jatpo.cli.files", "convert"),
     Command("Files", "info", "jatpo.cli.files", "info"),

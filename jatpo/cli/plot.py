@@ -31,7 +31,8 @@ def plot(
 
     from jatpo.evaluate.store import write_whole
     from jatpo.report import style
-    from jatpo.report.figures import FIGURES, assemble
+    from jatpo.report.figures import FIGURES
+    from jatpo.report.panels import assemble
     from jatpo.report.results import load
 
     if figure is not None and figure not in FIGURES:

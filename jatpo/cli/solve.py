@@ -13,6 +13,8 @@ from jatpo.cli.progress import Progress
 from jatpo.errors import JatpoError, unknown
 
 if TYPE_CHECKING:
+    from jatpo.files import UserLibrary
+    from jatpo.model import POMDP
     from jatpo.solve import Solution
     from jatpo.solve.driver import Settings
 
@@ -26,18 +28,29 @@ def solve(
     pool: Annotated[
         bool, typer.Option("--pool", help="All models of a domain, not only the main table's.")
     ] = False,
+    joint: Annotated[
+        bool,
+        typer.Option(
+            "--joint",
+            help="All models of each as one problem: the best that can be done without knowing the model.",
+        ),
+    ] = False,
     solver: Annotated[
         str, typer.Option(help="anytime, perseus (the paper's way and settings), qmdp or value-iteration.")
     ] = "anytime",
     rules: Annotated[str, typer.Option(help="as_run or as_written.")] = "as_run",
     seconds: Annotated[
-        float, typer.Option(help="anytime: stop each model after so long; 0 for no limit.")
-    ] = 10.0,
+        float | None,
+        typer.Option(help="anytime: stop each model after so long; 0 for no limit (10; with --joint 0)."),
+    ] = None,
     gap: Annotated[
         float, typer.Option(help="anytime: stop when the bounds are this close; 0 for never.")
     ] = 0.01,
     stages: Annotated[
-        int | None, typer.Option(help="Stop after so many stages (perseus: the published number).")
+        int | None,
+        typer.Option(
+            help="Stop after so many stages (perseus: the published number; --joint: that of bayes)."
+        ),
     ] = None,
     beliefs: Annotated[
         int | None, typer.Option(help="perseus: belief points (the published number).")
@@ -51,10 +64,12 @@ def solve(
     """Solve models; what is finished is loaded, what was stopped goes on."""
     if solver not in SOLVERS:
         raise unknown("solver", solver, SOLVERS)
+    if joint and model is not None:
+        raise JatpoError("--joint takes all models together and --model one of them: give one of the two")
     options = {"seconds": seconds, "gap": gap, "stages": stages, "beliefs": beliefs, "off_policy": off_policy}
     rows: list[dict[str, Any]] = []
     for name in names:
-        rows += _solve_name(name, model, pool, rules, solver, options, seed, out, quiet)
+        rows += _solve_name(name, "joint" if joint else model, pool, rules, solver, options, seed, out, quiet)
     if json:
         print_json(rows)
     else:
@@ -66,8 +81,9 @@ def settings_of(solver: str, target: Any, options: dict[str, Any]) -> Settings:
     from jatpo.solve import AnytimeSettings, ExactSettings, PerseusSettings
 
     if solver == "anytime":
-        chosen = {name: options[name] for name in ("seconds", "gap", "off_policy")}
-        return AnytimeSettings(**chosen, stages=options["stages"] or 0)
+        chosen = {name: options[name] for name in ("gap", "off_policy")}
+        seconds = 10.0 if options["seconds"] is None else options["seconds"]
+        return AnytimeSettings(**chosen, seconds=seconds, stages=options["stages"] or 0)
     if solver == "perseus":
         return PerseusSettings(
             beliefs=options["beliefs"] or target.settings.beliefs,
@@ -77,9 +93,28 @@ def settings_of(solver: str, target: Any, options: dict[str, Any]) -> Settings:
     return ExactSettings(solver)
 
 
+def _joint_options(solver: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The options for a joint problem: those of the agent `bayes`, which will then find it solved, unless given."""
+    from jatpo.evaluate.bayes import ROUNDS
+
+    if solver != "anytime" or options["seconds"]:
+        return options
+    return {**options, "seconds": 0.0, "stages": options["stages"] or ROUNDS}
+
+
+def _models(target: UserLibrary, name: str, model: int | str | None) -> dict[int | str, POMDP]:
+    """The models to solve, by number; all of them in one with "joint"."""
+    if model == "joint":
+        return {"joint": target.stacked().joint()}
+    count = len(target.models)
+    if isinstance(model, int) and not 0 <= model < count:
+        raise JatpoError(f"{name} has models 0 to {count - 1}, and model {model} was asked for")
+    return {k: part for k, part in enumerate(target.models) if model in (None, k)}
+
+
 def _solve_name(
     name: str,
-    model: int | None,
+    model: int | str | None,
     pool: bool,
     rules: str,
     solver: str,
@@ -95,10 +130,10 @@ def _solve_name(
     target = resolve(name, rules=rules, pool=pool)
     for text in target.notes:
         print(f"jatpo: note: {text}", file=sys.stderr)
-    count = len(target.models)
-    if model is not None and not 0 <= model < count:
-        raise JatpoError(f"{name} has models 0 to {count - 1}, and model {model} was asked for")
-    chosen = range(count) if model is None else [model]
+    models = _models(target, name, model)
+    labels = [str(k) for k in models]
+    if model == "joint":
+        options = _joint_options(solver, options)
     settings = settings_of(solver, target, options)
     with Progress(f"solving {name}", quiet) as progress:
 
@@ -107,22 +142,22 @@ def _solve_name(
             progress.title = f"solving {name} model {label}"
             rate = fields["backups"] / max(fields["seconds"], 1e-9)
             shown = {**fields, "backups/s": round(rate), "seconds": round(fields["seconds"], 1)}
-            progress.update(list(chosen).index(int(label)), len(chosen), **shown)
+            progress.update(labels.index(label), len(labels), **shown)
 
         solutions = solve_library(
-            [target.models[k] for k in chosen],
+            list(models.values()),
             settings,
             seed=seed,
             directory=out or default_directory(),
             progress=show,
-            labels=[str(k) for k in chosen],
+            labels=labels,
             note=lambda text: print(f"jatpo: {text}", file=sys.stderr),
         )
-        progress.update(len(chosen), len(chosen))
-    return [_row(name, k, solution) for k, solution in zip(chosen, solutions, strict=True)]
+        progress.update(len(labels), len(labels))
+    return [_row(name, k, solution) for k, solution in zip(models, solutions, strict=True)]
 
 
-def _row(name: str, k: int, solution: Solution) -> dict[str, Any]:
+def _row(name: str, k: int | str, solution: Solution) -> dict[str, Any]:
     """What is told of a solution."""
     return {
         "domain": name,

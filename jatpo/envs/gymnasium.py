@@ -19,8 +19,8 @@ import numpy as np
 from jatpo.envs import episodes
 from jatpo.envs.extras import require
 from jatpo.envs.functional import Source, make
-from jatpo.envs.views import MODES, Views
-from jatpo.errors import JatpoError, unknown
+from jatpo.envs.views import MODES, Views, checked_mode
+from jatpo.errors import JatpoError
 
 require("gymnasium", extra="gymnasium")
 
@@ -55,10 +55,8 @@ class AdHocEnv(gymnasium.Env):
         prior: Sequence[float] | np.ndarray | None = None,
         render_mode: str | None = None,
     ) -> None:
-        if render_mode not in (None, *MODES):
-            raise unknown("render mode", render_mode, MODES)
+        self.render_mode = checked_mode(render_mode)
         self.environment = make(source, rules, pool=pool, horizon=horizon, prior=prior)
-        self.render_mode = render_mode
         self.observation_space = spaces.Discrete(self.environment.num_observations + 1)
         self.action_space = spaces.Discrete(self.environment.num_actions)
         self._params = self.environment.default_params

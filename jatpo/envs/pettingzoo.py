@@ -23,8 +23,8 @@ from jatpo import validate
 from jatpo.envs.extras import require
 from jatpo.envs.functional import Source
 from jatpo.envs.team import Team, draw, teams_of
-from jatpo.envs.views import MODES, Views
-from jatpo.errors import JatpoError, unknown
+from jatpo.envs.views import MODES, Views, checked_mode
+from jatpo.errors import JatpoError
 from jatpo.files import UserLibrary, resolve
 
 require("gymnasium", extra="pettingzoo")
@@ -51,8 +51,7 @@ class TeamEnv(pettingzoo.ParallelEnv):
         prior: Sequence[float] | np.ndarray | None = None,
         render_mode: str | None = None,
     ) -> None:
-        if render_mode not in (None, *MODES):
-            raise unknown("render mode", render_mode, MODES)
+        self.render_mode = checked_mode(render_mode)
         library = source if isinstance(source, UserLibrary) else resolve(source, rules, pool=pool)
         given = library.prior if prior is None else np.asarray(prior)
         self.library, self.teams = library, teams_of(library)
@@ -60,7 +59,6 @@ class TeamEnv(pettingzoo.ParallelEnv):
         self.horizon = library.horizon if horizon is None else horizon
         if self.horizon < 1:
             raise JatpoError(f"the horizon is {horizon}: an episode has at least one step")
-        self.render_mode = render_mode
         self.possible_agents = [AGENT, TEAMMATE]
         self.agents: list[str] = []
         model, replies = library.models[0], self.teams[0].mmdp.teammate_actions

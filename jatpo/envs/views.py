@@ -7,10 +7,18 @@ from functools import cached_property
 import numpy as np
 
 from jatpo import domains
+from jatpo.errors import unknown
 from jatpo.files import UserLibrary
 
 MODES = ("ansi", "rgb_array")
 INCHES = 4
+
+
+def checked_mode(mode: str | None) -> str | None:
+    """A render mode, or None for none at all; raises on any other word."""
+    if mode not in (None, *MODES):
+        raise unknown("render mode", mode, MODES)
+    return mode
 
 
 class Views:

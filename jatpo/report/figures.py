@@ -1,44 +1,20 @@
-"""The figures of the report: panels that draw on one axes, with the rows they show.
+"""The figures of the report: `FIGURES[name](results)` gives a `Figure`, or None where there is nothing to show.
 
-`FIGURES[name](results)` gives a `Figure`, or None where there is nothing to show. A page shows every panel as a picture
-of its own, so that they flow with its width; `assemble` puts them into one figure for a file.
+A page shows every panel as a picture of its own, so that they flow with its width; `panels.assemble` puts them into one
+figure for a file.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from jatpo.evaluate import published, statistics
-from jatpo.report import style
+from jatpo.report.beyond import figure as beyond
+from jatpo.report.panels import Draw, Figure, Panel, categories, curve, figure_of, interval
 from jatpo.report.results import Results, Row
 from jatpo.report.style import INK, MUTED, PUBLISHED, Mark, mark
-
-Draw = Callable[[Any], None]
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One axes: its title, what draws it, and its size in inches."""
-
-    title: str
-    draw: Draw
-    size: tuple[float, float] = style.PANEL
-
-
-@dataclass(frozen=True)
-class Figure:
-    """Panels with a legend in common; `rows` are the data shown, under `columns`."""
-
-    name: str
-    title: str
-    panels: Sequence[Panel]
-    legend: Sequence[Mark]
-    columns: Sequence[str]
-    rows: Sequence[Row] = field(repr=False)
-    columns_of_panels: int = 3
 
 
 def returns(results: Results) -> Figure | None:
@@ -50,19 +26,19 @@ def returns(results: Results) -> Figure | None:
     ]
     columns = ("domain", "agent", "mean", "low", "high", "published_mean", "published_std")
     legend = [Mark(INK, "o", "ours, 95 % interval"), PUBLISHED]
-    return _figure("returns", "Mean returns", panels, legend, columns, results["summary"])
+    return figure_of("returns", "Mean returns", panels, legend, columns, results["summary"])
 
 
 def _returns_panel(rows: Sequence[Row]) -> Draw:
     def draw(axes: Any) -> None:
         for place, row in enumerate(rows):
-            _interval(axes, row["mean"], row["low"], row["high"], place - 0.14, mark(row["agent"]))
+            interval(axes, row["mean"], row["low"], row["high"], place - 0.14, mark(row["agent"]))
             if row["published_mean"] is not None:
                 trials = published.load()["trials"]
                 reach = statistics.quantile(trials - 1) * row["published_std"] / math.sqrt(trials)
                 theirs = row["published_mean"]
-                _interval(axes, theirs, theirs - reach, theirs + reach, place + 0.2, PUBLISHED, hollow=True)
-        _categories(axes, [mark(row["agent"]).label for row in rows])
+                interval(axes, theirs, theirs - reach, theirs + reach, place + 0.2, PUBLISHED, hollow=True)
+        categories(axes, [mark(row["agent"]).label for row in rows])
         axes.set_xlabel("return")
 
     return draw
@@ -76,7 +52,7 @@ def relative(results: Results) -> Figure | None:
     def draw(axes: Any) -> None:
         axes.axvline(100, color=MUTED, linewidth=1, linestyle=(0, (4, 2)))
         for place, row in enumerate(rows):
-            _interval(axes, row["relative"], row["relative_low"], row["relative_high"], place - 0.12, ours)
+            interval(axes, row["relative"], row["relative_low"], row["relative_high"], place - 0.12, ours)
             if row["published_relative"] is not None:
                 axes.plot(
                     row["published_relative"],
@@ -86,7 +62,7 @@ def relative(results: Results) -> Figure | None:
                     mfc="none",
                     ms=5,
                 )
-        _categories(axes, [row["domain"] for row in rows])
+        categories(axes, [row["domain"] for row in rows])
         axes.set_xlim(
             min([0, *(row["relative_low"] for row in rows)]),
             max([104, *(row["relative_high"] for row in rows)]),
@@ -97,7 +73,7 @@ def relative(results: Results) -> Figure | None:
     size = (4.2, 0.9 + 0.36 * max(len(rows), 2))
     panels = [Panel("ATPO's relative performance", draw, size)] if rows else []
     legend = [Mark(ours.colour, ours.marker, "ATPO, 95 % interval"), theirs]
-    return _figure("relative", "Relative performance", panels, legend, columns, rows)
+    return figure_of("relative", "Relative performance", panels, legend, columns, rows)
 
 
 def differences(results: Results) -> Figure | None:
@@ -111,15 +87,15 @@ def differences(results: Results) -> Figure | None:
             axes.axvline(0, color=INK, linewidth=1)
             for place, row in enumerate(mine):
                 low, high = row["atpo_minus_low"], row["atpo_minus_high"]
-                _interval(axes, row["atpo_minus"], low, high, place, mark(row["agent"]))
-            _categories(axes, [mark(row["agent"]).label for row in mine])
+                interval(axes, row["atpo_minus"], low, high, place, mark(row["agent"]))
+            categories(axes, [mark(row["agent"]).label for row in mine])
             axes.set_xlabel("ATPO's return minus the rival's")
 
         return Panel(name, draw)
 
     names = list(dict.fromkeys(row["domain"] for row in rows))
     columns = ("domain", "agent", "atpo_minus", "atpo_minus_low", "atpo_minus_high")
-    return _figure("differences", "Paired differences", [panel(name) for name in names], [], columns, rows)
+    return figure_of("differences", "Paired differences", [panel(name) for name in names], [], columns, rows)
 
 
 def posterior(results: Results) -> Figure | None:
@@ -139,7 +115,7 @@ def _curves(results: Results, figure: str, what: str, label: str) -> Figure | No
 
         def draw(axes: Any) -> None:
             for agent in dict.fromkeys(row["agent"] for row in rows):
-                _curve(axes, [row for row in rows if row["agent"] == agent], what, mark(agent))
+                curve(axes, [row for row in rows if row["agent"] == agent], what, mark(agent))
             last = max((row["step"] for row in rows), default=0)
             look = {"color": PUBLISHED.colour, "mfc": "none", "ms": 5, "clip_on": False, "zorder": 3}
             for step, value in paper.items():
@@ -159,7 +135,7 @@ def _curves(results: Results, figure: str, what: str, label: str) -> Figure | No
         legend.append(PUBLISHED._replace(label="published (ATPO)"))
     columns = ("domain", "agent", "step", what, f"{what}_low", f"{what}_high")
     panels = [panel(name) for name in results.domains("curves")]
-    return _figure(figure, label.capitalize(), panels, legend, columns, results["curves"])
+    return figure_of(figure, label.capitalize(), panels, legend, columns, results["curves"])
 
 
 def scaling(results: Results) -> Figure | None:
@@ -198,7 +174,7 @@ def scaling(results: Results) -> Figure | None:
     )
     panels = [Panel("ATPO as its library grows", draw, (4.2, 2.7))] if rows else []
     legend = [ours._replace(marker="line", label="ATPO, 95 % interval"), PUBLISHED]
-    return _figure("scaling", "Library scaling", panels, legend, columns, results["scaling"])
+    return figure_of("scaling", "Library scaling", panels, legend, columns, results["scaling"])
 
 
 def times(results: Results) -> Figure | None:
@@ -213,12 +189,12 @@ def times(results: Results) -> Figure | None:
             axes.plot(ends[0], place, ours.marker, color=ours.colour)
             axes.plot(ends[1], place, PUBLISHED.marker, color=PUBLISHED.colour)
         axes.set_xscale("log")
-        _categories(axes, [row["domain"] for row in rows])
+        categories(axes, [row["domain"] for row in rows])
         axes.set_xlabel("seconds to solve the library")
 
     columns = ("domain", "published_setup", "setup", "published_solve", "solve", "solve_ratio")
     panels = [Panel("Time to solve", draw, (4.2, 0.9 + 0.32 * max(len(rows), 2)))] if rows else []
-    return _figure("times", "Time to solve", panels, [ours, PUBLISHED], columns, rows)
+    return figure_of("times", "Time to solve", panels, [ours, PUBLISHED], columns, rows)
 
 
 def table(results: Results) -> Figure | None:
@@ -243,7 +219,7 @@ def table(results: Results) -> Figure | None:
 
     columns = ("domain", "agent", "mean", "low", "high", "published_mean", "published_std", "compatible")
     panels = [Panel("Mean returns, ours over (published)", draw, (8.2, 0.75 + 0.48 * len(names)))]
-    return _figure("table", "Mean returns", panels if names else [], [], columns, results["summary"])
+    return figure_of("table", "Mean returns", panels if names else [], [], columns, results["summary"])
 
 
 def _table_cell(axes: Any, x: float, line: int, row: Row | None) -> None:
@@ -267,72 +243,5 @@ FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     "entropy": entropy,
     "scaling": scaling,
     "times": times,
+    "beyond": beyond,
 }
-
-
-def _figure(
-    name: str, title: str, panels: Sequence[Panel], legend: Sequence[Mark], columns: Sequence[str], rows: Any
-) -> Figure | None:
-    return Figure(name, title, panels, legend, columns, rows) if panels else None
-
-
-def _interval(
-    axes: Any, middle: float, low: float, high: float, place: float, mark: Mark, hollow: bool = False
-) -> None:
-    """A point with its interval, lying."""
-    axes.plot([low, high], [place, place], color=mark.colour, linewidth=1.0 if hollow else 1.8)
-    fill = {"mfc": "none"} if hollow else {}
-    axes.plot(middle, place, mark.marker, color=mark.colour, ms=4.5 if hollow else 6, **fill)
-
-
-def _categories(axes: Any, labels: Sequence[str]) -> None:
-    """Names down the left side, the first on top."""
-    axes.set_yticks(range(len(labels)), labels)
-    axes.set_ylim(len(labels) - 0.45, -0.55)
-    axes.tick_params(axis="y", length=0)
-    axes.grid(False, axis="y")
-
-
-def _curve(axes: Any, rows: Sequence[Row], what: str, mark: Mark) -> None:
-    steps = [row["step"] for row in rows]
-    low, high = ([row[f"{what}_{end}"] for row in rows] for end in ("low", "high"))
-    axes.fill_between(steps, low, high, color=mark.colour, alpha=0.18, linewidth=0)
-    axes.plot(steps, [row[what] for row in rows], mark.line, color=mark.colour)
-
-
-def draw_panel(panel: Panel) -> Any:
-    """One panel as a matplotlib figure; inside `style.styled`."""
-    figure = style.new_figure(*panel.size)
-    axes = figure.add_subplot()
-    panel.draw(axes)
-    axes.set_title(panel.title)
-    return figure
-
-
-def assemble(figure: Figure) -> Any:
-    """All panels in one matplotlib figure with a legend below; inside `style.styled`."""
-    count = len(figure.panels)
-    across = min(figure.columns_of_panels, count)
-    down = math.ceil(count / across)
-    width = max(panel.size[0] for panel in figure.panels)
-    height = max(panel.size[1] for panel in figure.panels)
-    drawn = style.new_figure(across * width, down * height + (0.3 if figure.legend else 0))
-    for number, panel in enumerate(figure.panels):
-        axes = drawn.add_subplot(down, across, number + 1)
-        panel.draw(axes)
-        axes.set_title(panel.title)
-    if figure.legend:
-        drawn.legend(handles=[_handle(each) for each in figure.legend], loc="outside lower center", ncols=4)
-    return drawn
-
-
-def _handle(mark: Mark) -> Any:
-    from matplotlib.lines import Line2D
-
-    line = mark.line if mark.marker == "line" else "none"
-    fill = "none" if mark.label.startswith("published") else mark.colour
-    marker = "none" if mark.marker == "line" else mark.marker
-    look = {"color": mark.colour, "linestyle": line, "marker": marker, "markerfacecolor": fill}
-    handle = Line2D([], [], label=mark.label)
-    handle.set(**look)
-    return handle

@@ -13,7 +13,8 @@ from jatpo.errors import JatpoError
 from jatpo.evaluate.store import write_whole
 from jatpo.report import style
 from jatpo.report.episode import Episode
-from jatpo.report.figures import assemble, table
+from jatpo.report.figures import table
+from jatpo.report.panels import assemble
 from jatpo.report.results import Results
 
 PAPER = "#ffffff"

@@ -22,6 +22,8 @@ TABLES = (
     "rules",
     "effects",
 )
+BEYOND = ("beyond", "certificates", "stress", "sizes")
+"""Tables of `jatpo experiment beyond`, in the directory itself or in one called "beyond" inside it."""
 RUN = "run.json"
 
 
@@ -53,6 +55,8 @@ def load(directory: str | os.PathLike[str]) -> Results:
             f"{path} holds no results of jatpo: give the directory that 'jatpo reproduce --out' wrote"
         )
     tables = {name: _read(path / f"{name}.json", []) for name in TABLES}
+    for name in BEYOND:
+        tables[name] = _read(path / f"{name}.json", None) or _read(path / "beyond" / f"{name}.json", [])
     return Results(tables, _read(path / RUN, {}), _read(path / "manifest.json", {}))
 
 

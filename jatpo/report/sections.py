@@ -7,7 +7,9 @@ from html import escape
 from typing import NamedTuple
 
 from jatpo.report import style, tables
-from jatpo.report.figures import FIGURES, Figure, draw_panel
+from jatpo.report.beyond import html as beyond_html
+from jatpo.report.figures import FIGURES
+from jatpo.report.panels import Figure, draw_panel
 from jatpo.report.results import Results
 from jatpo.report.style import Mark
 
@@ -104,6 +106,14 @@ def _with_sizes(results: Results) -> str:
     return f"{text} --sizes 2-32"
 
 
+def beyond(results: Results) -> Section | None:
+    """Rules that do better than ATPO, and the best possible."""
+    if not results["beyond"]:
+        return None
+    body = beyond_html(results) + tables.download("beyond", results["beyond"])
+    return Section("beyond", "Beyond ATPO", body + figure(results, "beyond"))
+
+
 def times(results: Results) -> Section | None:
     """Table 2."""
     if not results["times"]:
@@ -179,6 +189,7 @@ SECTIONS: tuple[Callable[[Results], Section | None], ...] = (
     paired,
     identification,
     scaling,
+    beyond,
     times,
     bounds,
     rules,

@@ -35,6 +35,13 @@ AGENTS = {
     "bopa": Mark("#cc79a7", "P", "BOPA", "--"),
     "random": Mark("#7f7f7f", "X", "random"),
 }
+RULES = {
+    "map": Mark("#3a8fc4", "<", "most likely model"),
+    "vote": Mark("#5b8c00", ">", "vote"),
+    "q": Mark("#a06cd5", "p", "q"),
+    "lookahead": Mark("#b07d00", "d", "look-ahead"),
+    "bayes": Mark(INK, "*", "Bayes-optimal"),
+}
 OTHERS = ("#56b4e9", "#e69f00", "#0072b2", "#009e73")
 PUBLISHED = Mark(MUTED, "D", "published")
 
@@ -73,8 +80,9 @@ SETTINGS: Any = {
 
 def mark(agent: str) -> Mark:
     """How an agent is drawn; one that is not the paper's gets a colour by its name."""
-    if agent in AGENTS:
-        return AGENTS[agent]
+    known = {**AGENTS, **RULES}
+    if agent in known:
+        return known[agent]
     return Mark(OTHERS[sum(agent.encode()) % len(OTHERS)], "h", agent.replace("_", " "))
 
 

@@ -1,0 +1,107 @@
+"""The Bayes-optimal ad hoc agent: ATPO's filter, and a policy of the joint problem.
+
+A library is one POMDP whose hidden state is (model, state), see `Library.joint`. Its belief is p(k) b_k, which is
+what ATPO's filter keeps, so only the choice of an action differs:
+
+    a = action of argmax_v sum_k p(k) sum_x v(k, x) b_k(x)
+
+The vectors v are those of the joint problem. They know what an observation will tell about the model, where ATPO
+mixes policies that each believe to know it. The upper bound of the joint problem is a certificate: no agent that
+starts from this library and prior, and sees no more than observations, has a higher discounted value.
+
+Vectors solved for one prior serve any other: a trial whose library is a part of the whole has p(k) = 0 elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jatpo.evaluate import mixture
+from jatpo.evaluate.agent import Agent, Knowledge
+from jatpo.evaluate.mixture import Mixture
+from jatpo.library import Library
+from jatpo.solve.policy import Policy, action_probabilities_columns
+
+if TYPE_CHECKING:
+    from jatpo.evaluate.solutions import Request
+    from jatpo.solve import AnytimeSettings, Solution
+
+ROUNDS = 12  # of the anytime solver: the result depends on the seed alone, not on the machine
+
+
+def joint_beliefs(memory: Mixture) -> Array:
+    """p(k) b_k, the belief of the joint problem [K, X, N]."""
+    return jnp.exp(memory.log_posterior)[:, None, :] * memory.beliefs
+
+
+def flat(policy: Policy, joint: Array) -> tuple[Policy, Array]:
+    """Vectors [V, K, X] and joint beliefs [K, X, N] with one axis for (k, x)."""
+    vectors = policy.vectors.reshape(policy.vectors.shape[0], -1)
+    return Policy(vectors, policy.actions), joint.reshape(vectors.shape[1], -1)
+
+
+def scores(policy: Policy, joint: Array) -> Array:
+    """What each vector [V, K, X] promises at joint beliefs [K, X, N]: [V, N]."""
+    whole, columns = flat(policy, joint)
+    return whole.vectors @ columns
+
+
+def policy(keys: Array, knowledge: Knowledge, memory: Mixture) -> Array:
+    """Uniform over the actions of the vectors that are best at p(k) b_k [A, N]."""
+    del keys
+    whole, columns = flat(knowledge.solved["joint"], joint_beliefs(memory))
+    return action_probabilities_columns(whole, columns, knowledge.actions.shape[0])
+
+
+def spread(policy: Policy, library: Library) -> Policy:
+    """A policy of `library.joint()` with vectors [V, sum of all states], as [V, K, X] with 0 for padding."""
+    mask = np.asarray(library.state_mask)
+    vectors = np.zeros((policy.vectors.shape[0], *mask.shape), policy.vectors.dtype)
+    vectors[:, mask] = policy.vectors
+    return Policy(jnp.asarray(vectors), policy.actions)
+
+
+def settings_for(request: Request) -> AnytimeSettings:
+    """How the joint problem is solved unless the options say otherwise."""
+    from jatpo.solve import AnytimeSettings
+
+    chosen = request.options.settings
+    return chosen if isinstance(chosen, AnytimeSettings) else AnytimeSettings(seconds=0, stages=ROUNDS)
+
+
+def joint_solution(request: Request) -> Solution:
+    """The solution of the joint problem; its `upper` is what no agent with this library can pass."""
+    from jatpo.solve import default_directory, solve_library
+
+    options = request.options
+    return solve_library(
+        [request.library.joint()],
+        settings_for(request),
+        seed=options.seed,
+        directory=options.directory or default_directory(),
+        progress=options.progress,
+        labels=[f"{request.target.name} joint"],
+        note=options.note,
+    )[0]
+
+
+def solve_joint(request: Request) -> Policy:
+    """The alpha vectors of the joint problem [V, K, X], for the library that the request has stacked."""
+    return spread(joint_solution(request).policy, request.library)
+
+
+BAYES = Agent(
+    "bayes",
+    "observation",
+    "library",
+    mixture.init,
+    policy,
+    mixture.observe,
+    mixture.report,
+    ("joint",),
+    mixture.Settings(),
+)

@@ -1,0 +1,194 @@
+"""The two operations of the filter on N beliefs as columns [X, N], with backward passes that suit a CPU.
+
+    predicted(y) = sum_x b(x) P(y | x, a)                       `push`
+    b'(y)        = O(z | y, a) predicted(y) / evidence          `weigh`
+
+Reverse mode would turn every gather of the blocked storage into a scatter, one element at a time. Here the
+backward pass of a push is a pull along the successor lists, which is a gather again, and that of a likelihood
+a product with the matrix of observation classes. The gradient of P arrives in `transition.probability` and
+that of O in `observation.probability`, in both storages; the predecessor lists (`inflow`, `hub_inflow`), which
+hold the same numbers once more, get none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from jatpo.storage import BlockedObservation, BlockedTransition, DenseTransition, Observation, Transition
+
+LANES = 32  # partial sums that sums over histories keep
+SMALL = 1 << 16  # entries of a table of classes by observations that is made anew at every step
+FEW = 512  # classes up to which a product sums over the states of each
+
+
+def push(transition: Transition, beliefs: Array, actions: Array) -> Array:
+    """sum_x b(x) P(y | x, a) of every column [X, N] under its own action [N]: [X, N]."""
+    if isinstance(transition, DenseTransition):
+        return _push_dense(transition, beliefs, actions)
+    return _push_blocked(transition, beliefs, actions)
+
+
+def _push_dense(transition: DenseTransition, beliefs: Array, actions: Array) -> Array:
+    chosen = jnp.zeros_like(beliefs)
+    for a in range(transition.num_actions):
+        own = jnp.where((actions == a)[None, :], beliefs, 0)
+        chosen = chosen + jnp.einsum("xy,xn->yn", transition.probability[a], own)
+    return chosen
+
+
+@jax.custom_vjp
+def _push_blocked(transition: BlockedTransition, beliefs: Array, actions: Array) -> Array:
+    numbers = jnp.arange(beliefs.shape[0], dtype=jnp.int32)
+    place = (numbers[:, None] == transition.hub[None, :]).astype(beliefs.dtype)  # [X, H]
+
+    def of_action(action: Array, arriving: Array) -> Array:
+        index, weight = transition.predecessor[action], transition.inflow[action]  # [X, Q]
+        terms = (beliefs[index[:, q]] * weight[:, q, None] for q in range(index.shape[1]))
+        pushed = sum(terms, place @ (transition.hub_inflow[action] @ beliefs))
+        return arriving + jnp.where((actions == action)[None, :], pushed, 0)
+
+    return jax.lax.fori_loop(0, transition.num_actions, of_action, jnp.zeros_like(beliefs))
+
+
+def _push_forward(transition: BlockedTransition, beliefs: Array, actions: Array) -> tuple[Array, tuple]:
+    return _push_blocked(transition, beliefs, actions), (transition, beliefs, actions)
+
+
+def _push_backward(kept: tuple, given: Array) -> tuple:
+    """By the belief: P pulled along the successors; by P(y | x, a): sum over histories of b(x) given(y)."""
+    transition, beliefs, actions = kept
+
+    lanes = _lanes(beliefs)
+
+    def of_action(pulled: Array, action: Array) -> tuple[Array, Array]:
+        own = jnp.where((actions == action)[None, :], given, 0)
+        index, weight = transition.successor[action], transition.probability[action]  # [X, S]
+        columns = range(index.shape[1])
+        pulled = sum((own[index[:, s]] * weight[:, s, None] for s in columns), pulled)
+        return pulled, _products(lanes, _lanes(own), index)
+
+    numbers = jnp.arange(transition.num_actions, dtype=jnp.int32)
+    pulled, by_entry = jax.lax.scan(of_action, jnp.zeros_like(beliefs), numbers)
+    return _only(transition, by_entry), pulled, None
+
+
+def _lanes(rows: Array) -> list[Array]:
+    """`rows` [X, N] cut into pieces of `LANES` columns, if they come out even."""
+    columns = rows.shape[1]
+    width = columns if columns % LANES else LANES
+    return [rows[:, first : first + width] for first in range(0, columns, width)]
+
+
+def _products(rows: list[Array], others: list[Array], index: Array) -> Array:
+    """sum_n rows[x, n] others[index[x, s], n] [X, S].
+
+    The pieces are added up first, which vectorises as a sum over n does not; the rest is a matrix product, since
+    XLA would fuse a sum with what comes before it and undo that.
+    """
+    flat = index.reshape(-1)
+    shape = (*index.shape, rows[0].shape[1])
+    pairs = zip(rows, others, strict=True)
+    partial_sums = sum(row[:, None, :] * other[flat].reshape(shape) for row, other in pairs)  # [X, S, lanes]
+    return partial_sums @ jnp.ones(shape[2], rows[0].dtype)
+
+
+_push_blocked.defvjp(_push_forward, _push_backward)
+
+
+@jax.custom_vjp
+def weigh(observation: Observation, predicted: Array, actions: Array, observations: Array) -> tuple[Array, Array]:
+    """`predicted` [X, N] given what was seen after each action [N], and the log evidence [N].
+
+    An impossible observation leaves the predicted belief and a log evidence of -inf, with gradient 0.
+    """
+    return _weigh_forward(observation, predicted, actions, observations)[0]
+
+
+def _weigh_forward(
+    observation: Observation, predicted: Array, actions: Array, observations: Array
+) -> tuple[tuple[Array, Array], tuple]:
+    joint = predicted * likelihood(observation, actions, observations)
+    evidence = _column_sums(joint)
+    possible = evidence >= jnp.finfo(evidence.dtype).tiny  # its inverse is finite
+    scale = jnp.where(possible, 1 / jnp.where(possible, evidence, 1), 0)
+    beliefs = jnp.where(possible[None, :], joint * scale[None, :], predicted)
+    log_evidence = jnp.where(possible, jnp.log(jnp.where(possible, evidence, 1)), -jnp.inf)
+    return (beliefs, log_evidence), (observation, predicted, scale, actions, observations)
+
+
+def _weigh_backward(kept: tuple, given: tuple[Array, Array]) -> tuple:
+    """With b' = joint / e, by joint(y): (given(y) - sum b' given + given of log e) / e.
+
+    The weights O(z | y, a) are made again rather than kept.
+    """
+    observation, predicted, scale, actions, observations = kept
+    by_belief, by_evidence = given
+    weights = likelihood(observation, actions, observations)
+    common = by_evidence - _column_sums(predicted * weights * by_belief) * scale
+    by_joint = (by_belief + common[None, :]) * scale[None, :]
+    possible = (scale > 0)[None, :]
+    by_predicted = jnp.where(possible, weights * by_joint, by_belief)
+    by_entry = _by_observation(observation, predicted * by_joint, actions, observations)
+    return _only(observation, by_entry), by_predicted, None, None
+
+
+weigh.defvjp(_weigh_forward, _weigh_backward)
+
+
+def likelihood(observation: Observation, actions: Array, observations: Array) -> Array:
+    """O(z | y, a) for every state y, for each of the actions and observations [N]: [X, N]."""
+    if isinstance(observation, BlockedObservation) and observation.kind.shape[0] == 1:
+        classes, listed = observation.symbol.shape
+        if listed > 1 and classes * observation.num_observations <= SMALL:
+            of_class = observation.class_rows().T[observations]  # [N, C]
+            return of_class.T[observation.kind[0]]
+    return observation.likelihood_all(actions, observations)
+
+
+def _by_observation(observation: Observation, given: Array, actions: Array, observations: Array) -> Array:
+    """`given` [X, N], by O(z | y, a): its sums over the histories that saw z, and over the states of a class."""
+    if not isinstance(observation, BlockedObservation):
+        return jnp.zeros_like(observation.probability).at[actions, :, observations].add(given.T)
+    by_class = _class_sums(observation, actions, given)  # [C, N]
+    symbols = jnp.arange(observation.num_observations, dtype=observations.dtype)
+    seen = (observations[:, None] == symbols[None, :]).astype(given.dtype)  # [N, Z]
+    return jnp.take_along_axis(by_class @ seen, observation.symbol, axis=1)
+
+
+def _class_sums(observation: BlockedObservation, actions: Array, given: Array) -> Array:
+    """Sums of the rows of `given` [X, N] over the states of each class: [C, N]."""
+    classes = observation.symbol.shape[0]
+
+    def of_kind(kind: Array, rows: Array) -> Array:
+        if classes > FEW:
+            return jax.ops.segment_sum(rows, kind, classes)
+        member = jnp.arange(classes, dtype=kind.dtype)[:, None] == kind[None, :]
+        return member.astype(rows.dtype) @ rows
+
+    if observation.kind.shape[0] == 1:
+        return of_kind(observation.kind[0], given)
+
+    def of_action(action: Array, total: Array) -> Array:
+        return total + of_kind(
+            observation.kind[action], jnp.where((actions == action)[None, :], given, 0)
+        )
+
+    nothing = jnp.zeros((classes, given.shape[1]), given.dtype)
+    return jax.lax.fori_loop(0, observation.kind.shape[0], of_action, nothing)
+
+
+def _column_sums(rows: Array) -> Array:
+    """The sum of every column [X, N]: [N]; as a product, since a sum over the first axis does not vectorise."""
+    return jnp.ones(rows.shape[0], rows.dtype) @ rows
+
+
+def _only(storage: Transition | Observation, by_entry: Array) -> Any:
+    """The gradient of a storage: `by_entry` for its probabilities and nothing for the rest."""
+    arrays = [part.name for part in dataclasses.fields(storage) if part.name != "num_observations"]
+    nothing: dict[str, Any] = dict.fromkeys(arrays)
+    return dataclasses.replace(storage, **(nothing | {"probability": by_entry}))

@@ -1,0 +1,93 @@
+"""Histories as a text file, one episode to a line:
+
+    {"actions": ["up", "stay"], "observations": ["#..T", "...."]}
+
+Observation t is what was seen after action t. Names and numbers (from 0) may be mixed. Other keys, empty lines
+and lines that begin with # are passed over. A line that is wrong is named, and nothing is read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jatpo.errors import JatpoError, nearest
+from jatpo.files.output import replacing
+from jatpo.learn.histories import Histories, History
+
+KINDS = ("actions", "observations")
+
+
+def read_histories(
+    path: str | os.PathLike[str], actions: Sequence[str], observations: Sequence[str]
+) -> Histories:
+    """The histories in a file, for a model with these actions and observations."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        raise JatpoError(f"the histories {path} cannot be read ({reason}): check the path") from error
+    names = dict(zip(KINDS, (actions, observations), strict=True))
+    places = {kind: {name: number for number, name in enumerate(names[kind])} for kind in KINDS}
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if _holds(line)]
+    found = [_history(line, f"{path}:{number}", places) for number, line in lines]
+    if not found:
+        raise JatpoError(f"{path} holds no histories: write one JSON object to a line")
+    return Histories.from_list(found)
+
+
+def _holds(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#")
+
+
+def _history(line: str, where: str, places: dict[str, dict[str, int]]) -> History:
+    """One line, or an error that says where."""
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise JatpoError(f"{where}: this is no JSON ({error}): write one object to a line") from error
+    if not isinstance(record, dict):
+        raise JatpoError(f'{where}: expected an object {{"actions": [...], "observations": [...]}}')
+    for kind in KINDS:
+        if not isinstance(record.get(kind), list):
+            hint = nearest(kind, record) if kind not in record else ""
+            raise JatpoError(f'{where}: expected a list under "{kind}"{hint}')
+    first, second = (len(record[kind]) for kind in KINDS)
+    if first != second:
+        raise JatpoError(f"{where}: {first} actions and {second} observations, expected as many of each")
+    if not first:
+        raise JatpoError(f"{where}: the history has no steps: leave the line out")
+    parts = [[_number(item, where, kind, t, places) for t, item in enumerate(record[kind])] for kind in KINDS]
+    return History(*(np.array(part, np.int32) for part in parts))
+
+
+def _number(item: Any, where: str, kind: str, t: int, places: dict[str, dict[str, int]]) -> int:
+    """The number of an action or observation given by name or number."""
+    known = places[kind]
+    if isinstance(item, str) and item in known:
+        return known[item]
+    if isinstance(item, int) and not isinstance(item, bool) and 0 <= item < len(known):
+        return item
+    shown = json.dumps(item, ensure_ascii=False)
+    shown = shown if len(shown) <= 40 else f"{shown[:37]}..."
+    hint = nearest(item, known) if isinstance(item, str) else ""
+    expected = f", expected a name or a number from 0 to {len(known) - 1}"
+    raise JatpoError(f"{where}: step {t} has {kind[:-1]} {shown}{hint or expected}")
+
+
+def write_histories(
+    path: str | os.PathLike[str], histories: Histories, actions: Sequence[str], observations: Sequence[str]
+) -> None:
+    """Write histories by name; the file is there whole or not at all."""
+    with replacing(path) as file:
+        for history in histories.to_list():
+            record = {
+                "actions": [actions[a] for a in history.actions],
+                "observations": [observations[z] for z in history.observations],
+            }
+            file.write(json.dumps(record) + "\n")

@@ -1,0 +1,140 @@
+"""How probable a history is: the filter run along it, in log space, with gradients.
+
+    log L(h)     = sum_t log sum_y O(z_t | y, a_t) predicted_t(y)
+    evidence     = sum_k prior(k) L_k(h),   posterior(k) ∝ prior(k) L_k(h)
+
+The beliefs are normalised at every step and the logs of the factors added up, so that thousands of steps lose
+nothing. Zeros are exact: what is impossible has log likelihood -inf, and its gradient is that of the other
+steps, finite everywhere.
+
+Reverse mode has to keep the beliefs of all steps, or make them again. The steps are cut into pieces of which
+only the first belief is kept; a piece is run anew when its gradient is due. The pieces are as long as `BUDGET`
+bytes allow, and about the square root of T at the shortest (see `piece_length`).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from jatpo.learn import columns
+from jatpo.learn.histories import Histories, History
+from jatpo.library import Library
+from jatpo.model import POMDP
+
+BUDGET = 1 << 26  # bytes that the beliefs of one gradient may take
+KEPT = 2  # arrays [X, N] that a step within a piece keeps for the way back
+MOST = 60.0  # exp of it is finite in single precision
+
+
+class Steps(NamedTuple):
+    """Actions, observations and mask with time first, cut into pieces [T / piece, piece, N]."""
+
+    actions: Array
+    observations: Array
+    mask: Array
+
+
+def log_likelihood(model: POMDP, history: History) -> Array:
+    """The log probability of a history's observations given its actions []."""
+    actions, observations = (jnp.asarray(part, jnp.int32)[None] for part in history)
+    whole = Histories(actions, observations, jnp.ones(actions.shape, bool))
+    return log_likelihoods(model, whole)[0]
+
+
+def log_likelihoods(model: POMDP, histories: Histories, piece: int | None = None) -> Array:
+    """`log_likelihood` of every history [N]; `piece` steps at a time are kept for the gradient."""
+    num_histories, num_steps = histories.actions.shape
+    if num_steps == 0:
+        return jnp.zeros(num_histories, model.dtype)
+    each = model.num_states * num_histories * jnp.dtype(model.dtype).itemsize
+    steps = _cut(histories, piece or piece_length(num_steps, each))
+    start = jnp.broadcast_to(model.initial[:, None], (model.num_states, num_histories))
+
+    def along(carry: tuple[Array, Array], steps: Steps) -> tuple[tuple[Array, Array], None]:
+        return jax.lax.scan(partial(_step, model), carry, steps)
+
+    nothing = jnp.zeros(num_histories, model.dtype)
+    again = along if len(steps.mask) == 1 else jax.checkpoint(along)
+    (_, total), _ = jax.lax.scan(again, (start, nothing), steps)
+    return total
+
+
+def _step(model: POMDP, carry: tuple[Array, Array], steps: Steps) -> tuple[tuple[Array, Array], None]:
+    """One step of all histories: beliefs [X, N] and log likelihoods so far [N]."""
+    beliefs, total = carry
+    predicted = columns.push(model.transition, beliefs, steps.actions)
+    beliefs, log_evidence = columns.weigh(model.observation, predicted, steps.actions, steps.observations)
+    return (beliefs, total + jnp.where(steps.mask, log_evidence, 0)), None
+
+
+def _cut(histories: Histories, piece: int) -> Steps:
+    """Time first, padded to whole pieces with steps that do not count."""
+    extra = -histories.actions.shape[1] % piece
+
+    def pieces(part: Array) -> Array:
+        padded = jnp.pad(jnp.asarray(part).T, ((0, extra), (0, 0)))
+        return padded.reshape(-1, piece, padded.shape[1])
+
+    return Steps(*(pieces(part) for part in (histories.actions, histories.observations, histories.mask)))
+
+
+def piece_length(num_steps: int, belief_bytes: int, budget: int = BUDGET) -> int:
+    """The longest piece for which a gradient's beliefs fit `budget`; the least hungry one if none does.
+
+    A piece of c of T steps keeps 2 c + T / c arrays of `belief_bytes`.
+    """
+    least = max(1, round(math.sqrt(num_steps / KEPT)))
+    fitting = [
+        piece
+        for piece in range(least, num_steps + 1)
+        if (KEPT * piece + math.ceil(num_steps / piece)) * belief_bytes <= budget
+    ]
+    return max(fitting, default=least)
+
+
+def log_evidences(library: Library, histories: Histories) -> Array:
+    """The log likelihood of every history under every model [N, K]."""
+    return jax.vmap(log_likelihoods, in_axes=(0, None), out_axes=1)(library.models, histories)
+
+
+def log_evidence(library: Library, histories: Histories) -> Array:
+    """The log probability of every history if its model is drawn from the library's prior [N]."""
+    return marginal(library.prior, log_evidences(library, histories))
+
+
+def posterior(library: Library, histories: Histories) -> Array:
+    """The probability of every model given each history [N, K]; the prior if no model can explain it."""
+    return responsibilities(library.prior, log_evidences(library, histories))
+
+
+def marginal(prior: Array, log_evidences: Array) -> Array:
+    """log sum_k prior(k) exp(l_k) [N] for l [N, K]; -inf, with gradient 0, where nothing is possible."""
+    top, terms = _scaled(prior, log_evidences)
+    total = jnp.sum(terms, axis=1)
+    possible = total > 0
+    return jnp.where(possible, jnp.log(jnp.where(possible, total, 1)) + top, -jnp.inf)
+
+
+def responsibilities(prior: Array, log_evidences: Array) -> Array:
+    """prior(k) exp(l_k), normalised over the models [N, K]."""
+    _, terms = _scaled(prior, log_evidences)
+    total = jnp.sum(terms, axis=1, keepdims=True)
+    possible = total > 0
+    return jnp.where(possible, terms / jnp.where(possible, total, 1), prior[None, :])
+
+
+def _scaled(prior: Array, log_evidences: Array) -> tuple[Array, Array]:
+    """The highest l of each history among models of positive prior [N], and prior · exp(l - highest) [N, K]."""
+    finite = jnp.isfinite(log_evidences)
+    safe = jnp.where(finite, log_evidences, 0)
+    able = finite & (prior > 0)[None, :]
+    top = jax.lax.stop_gradient(jnp.max(jnp.where(able, safe, -jnp.inf), axis=1))
+    top = jnp.where(jnp.isfinite(top), top, 0)
+    over = jnp.minimum(safe - top[:, None], MOST)  # only a model of prior 0 can be above the highest
+    return top, prior[None, :] * jnp.where(finite, jnp.exp(over), 0)

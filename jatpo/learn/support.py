@@ -1,0 +1,143 @@
+"""Models that share one support: the same lists of successors and observations with other probabilities.
+
+Learning moves probabilities and leaves the lists alone. `align` puts several kernels on the union of their
+supports, on the host; `with_probabilities` gives a model new numbers, also under jit; `finished` makes a checked
+model of what came out, without the entries that have become 0.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jatpo import blocks
+from jatpo.model import POMDP, Names
+from jatpo.storage import BlockedObservation, BlockedTransition
+from jatpo.validate import Coordinates
+
+if TYPE_CHECKING:
+    from jatpo.model import Sparse
+
+DIGITS = 12  # decimals to which rows of O are compared
+
+
+class Aligned(NamedTuple):
+    """J kernels on one support: the storage that holds their mean, and the entries of each."""
+
+    storage: BlockedTransition | BlockedObservation
+    entries: np.ndarray  # [J, A, X, S] of P, [J, C, L] of O
+
+
+def with_probabilities(
+    model: POMDP, transition: Array | None = None, observation: Array | None = None
+) -> POMDP:
+    """`model` with new entries of P ([A, X, S], or [A, X, X] if dense) and of O ([C, L], or [A, X, Z]).
+
+    They stand where those of the model stand: the model, all of whose listed entries are positive, says what
+    is possible, and its zeros stay zeros.
+    """
+    if transition is not None:
+        entries = jnp.where(model.transition.probability > 0, transition, 0)
+        if isinstance(model.transition, BlockedTransition):
+            model = model.replace(transition=_follow(model.transition, entries))
+        else:
+            model = model.replace(transition=dataclasses.replace(model.transition, probability=entries))
+    if observation is not None:
+        entries = jnp.where(model.observation.probability > 0, observation, 0)
+        model = model.replace(observation=dataclasses.replace(model.observation, probability=entries))
+    return model
+
+
+def _follow(transition: BlockedTransition, entries: Array) -> BlockedTransition:
+    """The storage with these entries in its successor lists, and the predecessor lists brought in step."""
+    fixed = jax.lax.stop_gradient(entries)  # the gradient goes by the successor lists alone
+    states = jnp.arange(transition.num_states, dtype=jnp.int32)
+    used = jnp.any(transition.hub_inflow > 0, axis=(0, 2))  # hubs that are not padding
+
+    def of_action(successor: Array, entries: Array, predecessor: Array, inflow: Array) -> tuple[Array, Array]:
+        leads = successor[predecessor] == states[:, None, None]  # [X, Q, S]
+        arriving = jnp.sum(jnp.where(leads, entries[predecessor], 0), axis=2)
+        to_hub = successor[None] == transition.hub[:, None, None]  # [H, X, S]
+        into_hubs = jnp.sum(jnp.where(to_hub & used[:, None, None], entries[None], 0), axis=2)
+        return jnp.where(inflow > 0, arriving, 0), into_hubs
+
+    lists = (transition.successor, fixed, transition.predecessor, transition.inflow)
+    inflow, hub_inflow = jax.vmap(of_action)(*lists)
+    return dataclasses.replace(transition, probability=entries, inflow=inflow, hub_inflow=hub_inflow)
+
+
+def align_transitions(kernels: Sequence[Coordinates], num_actions: int, num_states: int) -> Aligned:
+    """Kernels (a, x, y, p) on the union of their supports."""
+    (row, y), values = _union(kernels, num_states, num_states)
+    a, x = np.divmod(row, num_states)
+    parts = blocks.transition_blocks((a, x, y, values.mean(axis=0)), num_actions, num_states)
+    shape = (num_actions, num_states, -1)
+    lists = [blocks.padded_lists(row, y, p, num_actions * num_states)[1].reshape(shape) for p in values]
+    return Aligned(BlockedTransition(**_arrays(parts)), np.stack(lists))
+
+
+def align_observations(kernels: Sequence[Coordinates], num_actions: int, num_states: int, size: int) -> Aligned:
+    """Kernels (a, y, z, p) on the union of their supports; states whose rows agree in all kernels share one."""
+    (row, z), values = _union(kernels, num_states, size)
+    number = num_actions * num_states
+    symbol = blocks.padded_lists(row, z, values[0], number)[0]
+    lists = np.stack([blocks.padded_lists(row, z, p, number)[1] for p in values], axis=1)  # [A·X, J, L]
+    rows = np.round(np.concatenate([symbol[:, None], lists], axis=1).reshape(number, -1), DIGITS) + 0.0
+    keys = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))[:, 0]
+    _, first, kind = np.unique(keys, return_index=True, return_inverse=True)
+    kind = kind.reshape(num_actions, num_states)
+    if (kind == kind[0]).all():
+        kind = kind[:1]
+    entries = lists[first].swapaxes(0, 1)  # [J, C, L]
+    parts = {"kind": kind, "symbol": symbol[first], "probability": entries.mean(axis=0)}
+    return Aligned(BlockedObservation(**_arrays(parts), num_observations=size), entries)
+
+
+def _union(kernels: Sequence[Coordinates], num_rows: int, num_columns: int) -> tuple:
+    """(row a·X + x, column) of every entry that some kernel has, sorted, and the values [J, entries]."""
+    keys = [(a.astype(np.int64) * num_rows + x) * num_columns + y for a, x, y, _ in kernels]
+    every = np.unique(np.concatenate(keys))
+    values = np.zeros((len(kernels), len(every)))
+    for at, (own, kernel) in enumerate(zip(keys, kernels, strict=True)):
+        values[at, np.searchsorted(every, own)] = kernel[3]
+    return np.divmod(every, num_columns), values
+
+
+def _arrays(parts: dict[str, np.ndarray]) -> dict[str, Array]:
+    """On the device: indices as int32, numbers in JAX's precision."""
+    real = jax.dtypes.canonicalize_dtype(np.float64)
+    kinds = {name: np.int32 if np.issubdtype(part.dtype, np.integer) else real for name, part in parts.items()}
+    return {name: jax.device_put(part.astype(kinds[name])) for name, part in parts.items()}
+
+
+def finished(model: POMDP, names: Names, num_states: int | None = None) -> POMDP:
+    """A checked model with names from learned arrays, without padding states; rows are normalised in doubles."""
+    sparse: Sparse = model.to_sparse()
+    count = num_states or model.num_states
+    sizes = (model.num_actions, model.num_states)
+    return POMDP.from_sparse(
+        _normalised(sparse.transition, sizes, count),
+        _normalised(sparse.observation, sizes, count),
+        sparse.reward[:count],
+        sparse.initial[:count] / sparse.initial.sum(),
+        float(np.float32(sparse.discount)) if model.dtype == np.float32 else sparse.discount,
+        num_states=count,
+        num_observations=model.num_observations,
+        states=names.states,
+        actions=names.actions,
+        observations=names.observations,
+    )
+
+
+def _normalised(coordinates: Coordinates, sizes: tuple[int, int], count: int) -> Coordinates:
+    """The rows of the first `count` states, each with sum 1."""
+    a, x, y, p = (part[coordinates[1] < count] for part in coordinates)
+    row = a * sizes[1] + x
+    total = np.bincount(row, weights=p, minlength=sizes[0] * sizes[1])
+    return a, x, y, p / total[row]

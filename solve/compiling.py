@@ -1,0 +1,23 @@
+"""How the solvers' kernels are compiled.
+
+XLA's newer way of fusing loops on a CPU takes twice as long to compile these kernels, and they run slower: gathers
+and short sums over the last axis are most of what they do. The option may go in later versions of XLA, so it is given
+to those that it was measured with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+MEASURED_BEFORE = (0, 11)  # version of jax
+OPTIONS: dict[str, Any] = (
+    {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < MEASURED_BEFORE else {}
+)
+
+
+def jit(function: Callable, **options: Any) -> Any:
+    """`jax.jit` for a solver's kernel."""
+    return jax.jit(function, compiler_options=OPTIONS, **options)

@@ -1,0 +1,182 @@
+"""Adapting to a teammate that the library lacks: who the strangers are, that learning one pays, and the command."""
+
+import json
+
+import numpy as np
+import pytest
+
+import tiny_team
+from jatpo import domains
+from jatpo.cli.main import run as run_command
+from jatpo.errors import JatpoError
+from jatpo.evaluate.prepare import Session, choose_agents, prepare
+from jatpo.evaluate.solutions import SolveOptions
+from jatpo.learn import FitSettings
+from jatpo.learn.adapt import AdaptSettings, adapt, known
+from jatpo.learn.strangers import noisy, strangers
+from jatpo.solve import PerseusSettings
+
+SOLVER = PerseusSettings(beliefs=50, stages=8, tolerance=0.01)
+SHORT = AdaptSettings(episodes=(2, 32), trials=1024, rounds=3, fit=FitSettings(steps=40, rate=0.3))
+
+
+@pytest.fixture
+def team(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JATPO_CACHE", str(tmp_path / "solutions"))
+    with tiny_team.registered() as name:
+        yield name
+
+
+def ready(team):
+    return prepare(team, choose_agents(["atpo"]), options=SolveOptions(SOLVER))
+
+
+# ---------------------------------------------------------------- strangers
+
+
+def test_strangers_are_left_out_noisy_or_changed(team):
+    found = strangers(team, ["left-out", "noisy", "changed"], share=0.4, changes={"habit": "alternate"})
+    assert [(one.scenario, one.model, one.library) for one in found] == [
+        ("left-out", 0, (1,)),
+        ("left-out", 1, (0,)),
+        ("noisy", 0, (0, 1)),
+        ("noisy", 1, (0, 1)),
+        ("changed", 0, (0, 1)),
+        ("changed", 1, (0, 1)),
+    ]
+    left, noise, change = (one.world.to_dense().transition for one in found[::2])
+    own = domains.make(team, 0).to_dense()
+    np.testing.assert_array_equal(left, own.transition)
+    # Model 0 goes left for certain, a noisy one with 0.6 + 0.4 / 2: the agent that goes left meets it so often.
+    np.testing.assert_allclose(noise[0, :2, 2], 0.8)
+    np.testing.assert_allclose(noise[1, :2, 2], 0.2)
+    np.testing.assert_allclose(noise[0, 2:], own.transition[0, 2:])
+    np.testing.assert_array_equal(change[0, :2, 2], [0, 1])  # from the right it goes left
+    assert [one.model for one in strangers(team, ["noisy"], models=[1])] == [1]
+
+
+def test_a_noisy_teammate_acts_where_it_acted(team):
+    world = domains.get("gridworld").structure(0)
+    policy = noisy(world, 0.3).teammate
+    acts = world.teammate.sum(axis=-1) > 0
+    np.testing.assert_allclose(policy.sum(axis=-1), acts)
+    np.testing.assert_allclose(policy[acts].min(), 0.3 / 5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"scenarios": ["left out"]}, "did you mean 'left-out'"),
+        ({"scenarios": ["noisy"], "share": 1.5}, "a share from 0 to 1"),
+        ({"scenarios": ["changed"]}, "needs to know what changes"),
+    ],
+)
+def test_bad_strangers_are_refused(team, arguments, message):
+    with pytest.raises(JatpoError, match=message):
+        strangers(team, **arguments)
+
+
+def test_a_domain_without_a_teammate_is_refused():
+    import tiny_domain
+
+    with tiny_domain.registered() as name, pytest.raises(JatpoError, match="its teammate cannot be learnt"):
+        strangers(name, ["noisy"])
+
+
+# ---------------------------------------------------------------- the experiment
+
+
+@pytest.mark.slow
+def test_a_learnt_teammate_is_worth_more_than_the_library(team):
+    """A teammate that alternates beside a library of stubborn ones; learnt from 32 episodes it is as good as known."""
+    prepared = ready(team)
+    changed = strangers(team, ["changed"], changes={"habit": "alternate"}, models=[0])
+    rows, fits = adapt(prepared, changed, SHORT, Session(0))
+    found = {(row["agent"], row["episodes"]): row for row in rows}
+    learners = ("atpo_prior", "atpo_adapted", "atpo_adapted_prior")
+    after = [(agent, episodes) for episodes in (2, 32) for agent in learners]
+    assert list(found) == [("atpo", None), ("informed", None), *after]
+    base, best = found["atpo", None], found["informed", None]
+    assert base["minus_atpo"] == 0 and base["closed"] == 0 and best["closed"] == pytest.approx(100)
+    assert best["minus_atpo_low"] > 0.3
+    assert found["atpo_adapted", 32]["minus_atpo_low"] > 0
+    both = found["atpo_adapted_prior", 32]
+    assert both["minus_atpo_low"] > 0.7 * best["minus_atpo"]
+    assert both["minus_atpo"] == pytest.approx(both["mean"] - base["mean"])
+    assert (
+        found["atpo_prior", 32]["minus_atpo_high"] < 0.3 * best["minus_atpo"]
+    )  # it is the model that counts
+    assert [fit["episodes"] for fit in fits] == [2, 32]
+    last = fits[-1]
+    assert last["test_start"] < last["test_fitted"] <= last["test_true"] + 0.05
+    assert last["test_true"] - last["test_fitted"] < 0.2 * (last["test_true"] - last["test_start"])
+
+
+@pytest.mark.slow
+def test_repeats_are_averaged_trial_by_trial(team):
+    prepared = ready(team)
+    stranger = strangers(team, ["noisy"], models=[1])
+    settings = AdaptSettings((1,), trials=64, repeats=2, rounds=2, fit=FitSettings(steps=5))
+    rows, fits = adapt(prepared, stranger, settings, Session(0))
+    assert [row["trials"] for row in rows] == [64] * 5
+    assert [fit["repeat"] for fit in fits] == [0, 1]
+
+
+def test_the_library_is_as_prepared_and_grows_by_one(team):
+    prepared = ready(team)
+    one = known(prepared, (1,))
+    task = one.task(prepared.models[0])
+    assert task.library.num_models == 1
+    np.testing.assert_allclose(task.weights, [1])
+    grown = one.joined_by(prepared.models[0], one.policies[0]).task(prepared.models[0])
+    assert grown.library.num_models == 2
+    np.testing.assert_allclose(grown.prior, [0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"episodes": ()}, "give numbers from 1 on"),
+        ({"trials": 0}, "trials is 0"),
+        ({"repeats": 0}, "repeats is 0"),
+    ],
+)
+def test_bad_settings_are_refused(settings, message):
+    with pytest.raises(JatpoError, match=message):
+        AdaptSettings(**settings)
+
+
+# ---------------------------------------------------------------- the command
+
+
+def test_the_command_writes_tables_and_goes_on(team, tmp_path, capsys):
+    arguments = ["experiment", "adapt", team, "--scenarios", "left-out", "--models", "0", "--episodes", "2"]
+    arguments += ["--rounds", "2", "--trials", "20", "--out", "kept", "--quiet"]
+    assert run_command([*arguments, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    agents = ["atpo", "informed", "atpo_prior", "atpo_adapted", "atpo_adapted_prior"]
+    assert [row["agent"] for row in rows] == agents
+    assert [row["episodes"] for row in rows] == [None, None, 2, 2, 2]
+    fits = json.loads((tmp_path / "kept" / "fits.json").read_text())
+    assert [(fit["model"], fit["start"]) for fit in fits] == [(0, 1)]
+    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "kept" / "chunks").rglob("*.npz")}
+    assert run_command(arguments) == 0
+    assert capsys.readouterr().out.splitlines()[0].split()[:3] == ["domain", "scenario", "agent"]
+    assert {path: path.stat().st_mtime_ns for path in files} == files  # nothing was played again
+    assert json.loads((tmp_path / "kept" / "adapt.json").read_text()) == rows
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--episodes", "1,x"], "not a list of numbers"),
+        (["--scenarios", "changed"], "needs to know what changes"),
+        (["--change", "habit"], "write it as PARAMETER=VALUE"),
+        (["--by", "mat", "--trials", "4", "--rounds", "1", "--episodes", "1"], "'mat'"),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(team, capsys, arguments, message):
+    assert run_command(["experiment", "adapt", team, "-q", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and message in err
