@@ -24,7 +24,7 @@ pictures: .venv/ready ## draw the pictures of the README from the demo's results
 
 test: .venv/ready ## run the tests, but for the slow ones (ARGS="-k belief" selects)
 	$(call say,tests)
-	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 slow: .venv/ready ## run the slow tests, and those on equal bits, with optimised programs
 	$(call say,slow tests)

@@ -22,7 +22,7 @@ from jatpo.library import Library
 from jatpo.model import POMDP
 from jatpo.solve.policy import NEVER, Policy
 
-POINTS = 64
+POINTS = 32
 STEPS = 25  # of a walk, at most
 SURE = 0.999  # beyond that nothing is to be weighed
 

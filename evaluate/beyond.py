@@ -27,7 +27,7 @@ from jatpo.evaluate.statistics import Estimate
 from jatpo.evaluate.task import Task
 from jatpo.files import resolve
 
-AGENTS = ("perseus", "atpo", "map", "vote", "q", "lookahead", "bayes")
+AGENTS = ("perseus", "atpo", "map", "vote", "commit", "q", "lookahead", "bayes")
 INFORMED, BASE = "perseus", "atpo"
 OUTCOMES = ("steps", "steps_sure")
 

@@ -142,6 +142,7 @@ for _agent in (
     states.RANDOM,
     rules.MAP,
     rules.VOTE,
+    rules.COMMIT,
     lookahead.Q,
     lookahead.LOOKAHEAD,
     bayes.BAYES,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -67,12 +68,13 @@ def make_task(
     if leave_out and size < 2:
         raise JatpoError("leaving out the true model needs a library of at least two models")
     dtype = library.prior.dtype
+    world, over = _world(truths)
     uniform = np.full(count, 1 / count)
     weights = validate.distribution("weights", uniform if weights is None else np.asarray(weights), count)
     given = library.prior if prior is None else validate.distribution("prior", np.asarray(prior), count)
     return Task(
-        joined(truths),
-        final_states(truths),
+        world,
+        over,
         library,
         solved or {},
         jnp.asarray(weights, dtype),
@@ -80,6 +82,12 @@ def make_task(
         jnp.int32(size),
         jnp.asarray(leave_out),
     )
+
+
+@jax.jit
+def _world(models: POMDP) -> tuple[POMDP, Array]:
+    """The true models joined, and their final states."""
+    return joined(models), final_states(models)
 
 
 def _aligned(library: Library, worlds: Sequence[POMDP]) -> POMDP:

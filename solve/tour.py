@@ -166,8 +166,8 @@ def close(loop: stage.Loop, beliefs: Array, luck: float, room: int) -> tuple[Vec
 def worth(met: Met, first: int, merge: bool, tight: float) -> list[np.ndarray]:
     """The columns of beliefs to back up, in order and at most `BATCH` at a time; `first` is that of met[0, 0].
 
-    Bounds within `tight` are as one. A batch holds beliefs of one step, so that a value travels along the whole path; with `merge` it is filled up with
-    those of the steps before. The initial belief is always the last.
+    Bounds within `tight` are as one. A batch holds beliefs of one step, so that a value travels along the whole path;
+    with `merge` it is filled up with those of the steps before. The initial belief is always the last.
     """
     walkers = met.mark.shape[1]
     _, earliest = np.unique(np.round(met.mark.ravel() / MARKS), return_index=True)
@@ -217,7 +217,7 @@ def _sweep(
         chosen = jit_take(beliefs, np.resize(columns, BATCH).astype(np.int32))
         alpha, action, _ = jit_backup(problem.model, problem.plan, chosen, loop.vectors)
         loop = jit_join(loop, alpha, action, beliefs)
-        if int(loop.vectors.count) > 2 * least + TILE:
+        if int(loop.vectors.count) > least + 2 * TILE:
             loop = thin(loop)
             least = int(loop.vectors.count)
         loop, full = _with_room(loop, capacity)

@@ -34,6 +34,16 @@ hypothesis.settings.register_profile("jatpo", derandomize=True, deadline=None, d
 hypothesis.settings.load_profile("jatpo")
 
 
+# Workers take whole files in this order: with the long ones first, none is left with a long one at the end.
+LONG = ("test_docs", "test_anytime", "test_agents", "test_learn", "test_perseus", "test_rollout")
+SHORT = ("test_domains_situations", "test_files", "test_cli", "test_validation", "test_render", "test_model")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first, short ones last."""
+    items.sort(key=lambda item: item.path.name.startswith(SHORT) - item.path.name.startswith(LONG))
+
+
 @pytest.fixture
 def x64():
     """Double precision for the duration of one test."""

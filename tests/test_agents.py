@@ -20,6 +20,7 @@ from jatpo.solve.policy import Policy, stack
 from oracles import atpo as oracle
 
 STORAGES = ("dense", "blocked")
+TRIALS = 6  # the same in most tests, so that they share programs
 
 
 def examples(
@@ -85,12 +86,12 @@ def compiled(function):
 
 def told_by(known: Knowledge, memory) -> dict:
     """What ATPO and the like report."""
-    return compiled(mixture.report)(known, memory)
+    return jax.tree.map(np.asarray, compiled(mixture.report)(known, memory))
 
 
 def chances_of(known: Knowledge, memory):
     """The probabilities [A, N] with which ATPO and the like act."""
-    return compiled(mixture.policy)(keys(memory.log_evidence.shape[-1]), known, memory)
+    return np.asarray(compiled(mixture.policy)(keys(memory.log_evidence.shape[-1]), known, memory))
 
 
 def keys(count: int, seed: int = 0) -> Array:
@@ -130,7 +131,7 @@ def filtered(
 # ---------------------------------------------------------------- ATPO against the oracles
 
 
-@pytest.mark.parametrize(("storage", "trials"), [("dense", 1), ("dense", 6), ("blocked", 6)])
+@pytest.mark.parametrize(("storage", "trials"), [("dense", 1), ("dense", TRIALS), ("blocked", TRIALS)])
 def test_atpo_is_the_joint_table(storage, trials, x64):
     models = examples(seed=1)
     prior = np.array([0.5, 0.2, 0.3])
@@ -174,9 +175,9 @@ def test_posterior_and_beliefs_by_enumeration_of_all_paths(seed, x64):
 
 @pytest.mark.parametrize("storage", STORAGES)
 def test_float32_stays_close_over_a_long_history(storage):
-    models = same_size(4, seed=3, zeros=0.0)
-    prior = np.full(4, 0.25)
-    histories = [possible_history(models, prior, 100, seed) for seed in range(3)]
+    models = same_size(3, seed=3, zeros=0.0)
+    prior = np.full(3, 1 / 3)
+    histories = [possible_history(models, prior, 100, seed) for seed in range(TRIALS)]
     memory, known = filtered(ready(models, storage), mixture.ATPO, histories)
     told = told_by(known, memory)
     for n, (actions, seen) in enumerate(histories):
@@ -234,52 +235,51 @@ def test_identical_models_keep_the_prior_and_their_beliefs_agree(x64):
     models = same_size(1) * 3
     prior = np.array([0.5, 0.125, 0.375])
     memory, known = filtered(
-        ready(models, prior=prior), mixture.ATPO, [possible_history(models, prior, 9, 4)]
+        ready(models, prior=prior), mixture.ATPO, [possible_history(models, prior, 9, 4)] * TRIALS
     )
     told = told_by(known, memory)
     np.testing.assert_allclose(told["posterior"][:, 0], prior, atol=1e-12)
     np.testing.assert_array_equal(told["beliefs"][0], told["beliefs"][2])
 
 
-def test_a_model_ruled_out_stays_out_with_a_finite_belief(trials=3):
+def test_a_model_ruled_out_stays_out_with_a_finite_belief():
     task = ready(two_doors(), policies=[(np.ones((1, 2)), np.zeros(1, int))] * 2)
-    memory, known = filtered(task, mixture.ATPO, [([0] * 4, [1, 0, 0, 0])] * trials)
+    memory, known = filtered(task, mixture.ATPO, [([0] * 4, [1, 0, 0, 0])] * TRIALS)
     told = told_by(known, memory)
-    assert told["posterior"][1].tolist() == [0.0] * trials
+    assert told["posterior"][1].tolist() == [0.0] * TRIALS
     np.testing.assert_allclose(told["beliefs"].sum(axis=1), 1, atol=1e-6)
     np.testing.assert_allclose(chances_of(known, memory), 1, atol=1e-6)
 
 
 def impossible_everywhere() -> list[random_models.Example]:
-    """Two different models in which observation 1 never comes."""
-    models = [random_models.example("never seen", seed) for seed in range(2)]
+    """Different models in which observation 1 never comes."""
+    models = [random_models.example("never seen", seed) for seed in range(3)]
     assert not any(model.observation[:, :, 1].any() for model in models)
     return models
 
 
-def test_all_models_ruled_out_is_reported_and_leaves_the_posterior(trials=2):
+def test_all_models_ruled_out_is_reported_and_leaves_the_posterior():
     models = impossible_everywhere()
     task = ready(models)
-    before, known = filtered(task, mixture.ATPO, [([0, 1], [0, 2])] * trials)
-    after, _ = filtered(task, mixture.ATPO, [([0, 1, 2], [0, 2, 1])] * trials)
-    assert after.impossible.tolist() == [1] * trials
+    before, known = filtered(task, mixture.ATPO, [([0, 1], [0, 2])] * TRIALS)
+    after, _ = filtered(task, mixture.ATPO, [([0, 1, 2], [0, 2, 1])] * TRIALS)
+    assert after.impossible.tolist() == [1] * TRIALS
     assert (np.asarray(after.log_evidence) == -np.inf).all()
     np.testing.assert_array_equal(after.log_posterior, before.log_posterior)
     for k, model in enumerate(models):
         predicted = np.asarray(before.beliefs)[k, :, 0] @ model.transition[2]
-        np.testing.assert_allclose(after.beliefs[k, :, 0], predicted, atol=1e-6)
+        np.testing.assert_allclose(np.asarray(after.beliefs)[k, :, 0], predicted, atol=1e-6)
     chances = chances_of(known, after)
     assert np.isfinite(chances).all()
 
 
-def test_the_floor_of_the_published_program(x64, trials=2):
+def test_the_floor_of_the_published_program(x64):
     models = [*examples(2, seed=5), random_models.example("never seen")]
-    models[2] = models[2]._replace()
     prior = np.array([0.25, 0.25, 0.5])
     agent = mixture.ATPO.with_parameters(floor=1e-8)
     task = ready(models, prior=prior)
     actions, seen = [0, 1, 2, 0], [0, 1, 2, 1]
-    memory, known = filtered(task, agent, [(actions, seen)] * trials)
+    memory, known = filtered(task, agent, [(actions, seen)] * TRIALS)
     posterior, beliefs = prior, [model.initial for model in models]
     for a, z in zip(actions, seen, strict=True):
         posterior, beliefs = oracle.floored_step(models, posterior, beliefs, a, z, 1e-8)
@@ -288,7 +288,7 @@ def test_the_floor_of_the_published_program(x64, trials=2):
     for k, belief in enumerate(beliefs):
         np.testing.assert_allclose(told["beliefs"][k, : len(belief), 0], belief, rtol=1e-9)
     assert (posterior > 0).all()  # model 2 was ruled out and came back
-    exact, _ = filtered(task, mixture.ATPO, [(actions, seen)] * trials)
+    exact, _ = filtered(task, mixture.ATPO, [(actions, seen)] * TRIALS)
     assert np.asarray(exact.log_posterior)[2, 0] == -np.inf
 
 
@@ -296,7 +296,7 @@ def test_a_model_outside_the_trials_library_stays_out_even_with_a_floor():
     models = same_size(3)
     agent = mixture.ATPO.with_parameters(floor=1e-2)
     task = ready(models)._replace(prior=jnp.array([0.5, 0.0, 0.5], jnp.float32))
-    memory, known = filtered(task, agent, [possible_history(models, [0.5, 0, 0.5], 5, 1)])
+    memory, known = filtered(task, agent, [possible_history(models, [0.5, 0, 0.5], 5, 1)] * TRIALS)
     told = told_by(known, memory)
     assert told["posterior"][1, 0] == 0
     assert told["posterior"][:, 0].sum() == pytest.approx(1, abs=1e-6)
@@ -488,7 +488,7 @@ def test_contract(name, contract_task):
     np.testing.assert_allclose(alone.probabilities[..., 0], batch.probabilities[..., 0], atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["atpo", "moody"])
+@pytest.mark.parametrize("name", ["random", "moody"])
 def test_agents_run_without_jit(name, contract_task):
     agent = ALL_AGENTS[name]
     wanted, plain = (played(contract_task, agent, seed=0, trials=6, jit=jit) for jit in (True, False))

@@ -32,7 +32,7 @@ def same_shapes(storage: str):
     truth = example("hard zeros")
     other = truth._replace(
         transition=truth.transition[:, :, ::-1][:, ::-1],
-        observation=truth.observation[:, ::-1],
+        observation=truth.observation[:, ::-1, ::-1],  # else it sees the same with its states renamed
         reward=truth.reward[::-1] + 1,
         initial=truth.initial[::-1],
         discount=0.5,

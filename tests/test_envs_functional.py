@@ -76,7 +76,8 @@ def test_a_step_is_that_of_the_true_model(name):
 
 def test_an_action_that_does_not_exist_is_no_action_of_the_next_model(plant):
     state = envs.State(*(jnp.int32(part) for part in (0, 0, 0)))
-    outcomes = [plant.step_env(jax.random.key(4), state, action) for action in (5, 6, 11, 99)]
+    step = jax.jit(plant.step_env)
+    outcomes = [step(jax.random.key(4), state, action) for action in (5, 6, 11, 99)]
     assert len({(int(seen), int(after.state)) for seen, after, *_ in outcomes}) == 1
 
 
@@ -120,7 +121,7 @@ def test_extreme_uniforms_pick_possible_starts(monkeypatch, uniform, place):
 def test_an_episode_is_done_at_the_horizon_and_the_next_begins():
     env = envs.make(TIGER, horizon=3)
     step = jax.jit(env.step)
-    observation, state = env.reset(jax.random.key(0))
+    observation, state = jax.jit(env.reset)(jax.random.key(0))
     dones, times, seen = [], [], []
     for i in range(7):
         observation, state, _, done, info = step(jax.random.key(i), state, 0, env.default_params)
@@ -131,7 +132,7 @@ def test_an_episode_is_done_at_the_horizon_and_the_next_begins():
         assert int(observation) == (2 if done else int(info["observation"]))
     assert dones == [False, False, True] * 2 + [False] and times == [1, 2, 0, 1, 2, 0, 1]
     assert [number == 2 for number in seen] == dones
-    later = env.step_env(jax.random.key(0), envs.State(*(jnp.int32(part) for part in (0, 0, 5))), 0)
+    later = jax.jit(env.step_env)(jax.random.key(0), envs.State(*(jnp.int32(part) for part in (0, 0, 5))), 0)
     assert int(later[1].time) == 6 and bool(later[3])
 
 
@@ -172,8 +173,8 @@ def test_a_users_library_is_an_environment(tmp_path):
 
 def test_double_precision(x64):
     env = envs.make(TIGER)
-    _, state = env.reset(jax.random.key(0))
-    _, _, reward, _, _ = env.step(jax.random.key(0), state, 0)
+    _, state = jax.jit(env.reset)(jax.random.key(0))
+    _, _, reward, _, _ = jax.jit(env.step)(jax.random.key(0), state, 0)
     assert reward.dtype == env.default_params.start.dtype == jnp.float64
 
 

@@ -56,8 +56,13 @@ def by_name(names, distribution):
     return found
 
 
+LARGE = ("mit", "cit")
+
+
 @pytest.mark.parametrize("rules", BOTH)
-@pytest.mark.parametrize("name", domains.names())
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LARGE)) for name in domains.names()]
+)
 def test_with_the_librarys_teammate_the_process_is_the_pomdp(name, rules):
     """sum_b teammate(b | x, a) P(y | x, a, b) = P(y | x, a), and the same O, R and start, by computation."""
     env = TeamEnv(name, rules)

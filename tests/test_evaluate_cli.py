@@ -143,7 +143,9 @@ def test_experiments_refuse_bad_sizes_and_factors(capsys, tiny):
     code, _, err = call(capsys, "experiment", "library-scaling", tiny, "--sizes", "9", "-q")
     assert (code, "cannot be drawn from 3" in err) == (2, True)
     code, _, err = call(capsys, "experiment", "misspecified", tiny, "--factors", "a")
-    assert (code, "not a list of numbers" in err) == (2, True)
+    assert (code, "--factors a is not a list of numbers" in err) == (2, True)
+    code, _, err = call(capsys, "experiment", "off-policy", tiny, "--shares", "a")
+    assert (code, "--shares a is not a list of numbers" in err) == (2, True)
 
 
 @pytest.mark.slow

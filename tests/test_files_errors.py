@@ -207,7 +207,7 @@ def right_file(seed):
 def test_no_input_does_more_than_fail(monkeypatch):
     monkeypatch.setattr("jatpo.memory.free_bytes", lambda: 200_000_000)
     read = 0
-    for seed in range(600):
+    for seed in range(300):
         text = mutated(right_file(seed), np.random.default_rng(seed))
         try:
             model = read_text(text, 50 if seed % 4 == 0 else reader.WINDOW)
@@ -217,4 +217,4 @@ def test_no_input_does_more_than_fail(monkeypatch):
         else:
             np.testing.assert_allclose(model.to_dense().transition.sum(axis=2), 1, atol=1e-5)
             read += 1
-    assert 10 < read < 500  # mutations do hit, and do not hit everything
+    assert 10 < read < 250  # mutations do hit, and do not hit everything

@@ -51,7 +51,7 @@ def models(draw):
     return POMDP.from_dense(transition, observation, reward, row(X), draw(st.floats(0, 1)), **names)
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(models())
 def test_what_is_written_reads_back_to_the_last_bit(model):
     again = back(text_of(model))

@@ -1,6 +1,7 @@
 """Likelihoods of histories and their gradients, against the enumeration of all paths and finite differences."""
 
 import dataclasses
+from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
@@ -73,15 +74,13 @@ def dense_gradient(model, gradient):
     return moves, kind, np.asarray(gradient.observation.probability)
 
 
-@pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("name", ["plain", "hard zeros", "absorbing", "hub", "all hubs", "same observation", "rare"])
-def test_the_gradient_is_that_of_finite_differences(name, storage, x64):
+@lru_cache
+def by_differences(name):
+    """The gradient of the enumerated log likelihood by P, O and the initial belief."""
     model = example(name, 2)
     history = draw(model, 3, 4)
-    built = build(model, storage)
-    gradient = jax.jit(jax.grad(log_likelihood, allow_int=True))(built, history)
 
-    def value(at):
+    def of_part(at):
         def function(array):
             changed = list(parts(model))
             changed[at] = array
@@ -89,9 +88,21 @@ def test_the_gradient_is_that_of_finite_differences(name, storage, x64):
 
         return oracle.differences(function, parts(model)[at], 1e-7)
 
-    scale = 1 / model.initial[model.initial > 0].min()
-    np.testing.assert_allclose(gradient.initial, value(2), rtol=1e-4, atol=1e-6 * scale)
-    by_move, by_sign = value(0), value(1)
+    return [of_part(at) for at in range(3)]
+
+
+one_gradient = jax.jit(jax.grad(log_likelihood, allow_int=True))
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("name", ["plain", "hard zeros", "absorbing", "hub", "all hubs", "same observation", "rare"])
+def test_the_gradient_is_that_of_finite_differences(name, storage, x64):
+    model = example(name, 2)
+    history = draw(model, 3, 4)
+    built = build(model, storage)
+    gradient = one_gradient(built, history)
+    by_move, by_sign, by_start = by_differences(name)
+    np.testing.assert_allclose(gradient.initial, by_start, rtol=1e-4, atol=1e-5)
     if storage == "dense":
         moves, signs = dense_gradient(built, gradient)
         np.testing.assert_allclose(moves, by_move, rtol=1e-4, atol=1e-5)
@@ -155,7 +166,7 @@ def test_very_improbable_observations_keep_the_gradient_finite_in_single_precisi
     observation[:, :, :2] /= observation[:, :, :2].sum(axis=2, keepdims=True)
     built = build(model._replace(observation=observation), "blocked")
     history = History(np.array([0, 1, 0, 1]), np.array([2, 2, 0, 2]))
-    value, gradient = jax.value_and_grad(log_likelihood, allow_int=True)(built, history)
+    value, gradient = jax.jit(jax.value_and_grad(log_likelihood, allow_int=True))(built, history)
     assert float(value) == pytest.approx(3 * np.log(1e-25), abs=3)
     assert bool(jnp.isfinite(gradient.transition.probability).all())
     assert bool(jnp.isfinite(gradient.initial).all())
@@ -180,7 +191,7 @@ def test_padding_does_not_matter(x64):
     together = Histories.from_list([short, long])
     assert together.mask.sum(axis=1).tolist() == [3, 7]
     found = batched(built, together)
-    alone = [log_likelihood(built, short), log_likelihood(built, long)]
+    alone = [batched(built, Histories.from_list([one]))[0] for one in (short, long)]
     np.testing.assert_allclose(found, np.array(alone), rtol=1e-12)
     other = dataclasses.replace(together, observations=np.where(together.mask, together.observations, 3))
     assert (np.asarray(other.observations) != together.observations).any()
@@ -188,7 +199,7 @@ def test_padding_does_not_matter(x64):
 
     def gradient(histories):
         loss = lambda p: jnp.sum(log_likelihoods(with_probabilities(built, p), histories))  # noqa: E731
-        return jax.grad(loss)(built.transition.probability)
+        return jax.jit(jax.grad(loss))(built.transition.probability)
 
     np.testing.assert_array_equal(gradient(together), gradient(other))
 
@@ -210,8 +221,7 @@ def test_pieces_change_memory_and_nothing_else(piece, x64):
     )
 
 
-def test_memory_grows_with_the_root_of_the_steps(monkeypatch):
-    monkeypatch.setattr(likelihood, "BUDGET", 0)
+def test_memory_grows_with_the_root_of_the_steps():
     model = build(plain(np.random.default_rng(0), 40, 2, 3, zeros=0.5), "blocked")
 
     def temporary(steps):
@@ -227,11 +237,11 @@ def test_memory_grows_with_the_root_of_the_steps(monkeypatch):
     assert many < 6 * few  # sixteen times the steps: four times the beliefs, and more for actions and masks
 
 
-def test_piece_length_is_the_longest_that_fits():
-    assert piece_length(75, 1, budget=1000) == 75
-    assert piece_length(75, 1, budget=0) == 6
-    piece = piece_length(1000, 1, budget=200)
-    assert 2 * piece + -(-1000 // piece) <= 200 < 2 * (piece + 1) + -(-1000 // (piece + 1))
+def test_the_default_piece_keeps_least():
+    for steps in (1, 2, 75, 1000):
+        kept = [2 * piece + steps / piece for piece in range(1, steps + 1)]
+        piece = piece_length(steps)
+        assert 2 * piece + steps / piece <= min(kept) + 1
 
 
 def three_models():
@@ -257,7 +267,8 @@ def test_the_gradient_by_the_prior(x64):
     library = Library.from_models([build(model) for model in models], prior)
     history = draw(models[1], 4, 6)
     batch = Histories.from_list([history])
-    gradient = jax.grad(lambda p: log_evidence(dataclasses.replace(library, prior=p), batch)[0])(library.prior)
+    loss = lambda p: log_evidence(dataclasses.replace(library, prior=p), batch)[0]  # noqa: E731
+    gradient = jax.jit(jax.grad(loss))(library.prior)
 
     def value(prior):
         return oracle.mixture([parts(model) for model in models], prior, *history)[0]
@@ -270,15 +281,15 @@ def test_models_that_cannot_explain_a_history(x64):
     blind = models[0]._replace(observation=np.broadcast_to(np.eye(3)[0], (2, 3, 3)))
     library = Library.from_models([build(models[0]), build(blind)], [0.4, 0.6])
     batch = Histories(np.zeros((2, 3), np.int32), np.array([[0, 0, 0], [0, 2, 0]]), np.ones((2, 3), bool))
-    each = np.asarray(log_evidences(library, batch))
+    each = np.asarray(jax.jit(log_evidences)(library, batch))
     assert each[1, 1] == -np.inf and np.isfinite(each).sum() == 3
-    np.testing.assert_array_equal(posterior(library, batch)[1], [1, 0])
-    gradient = jax.grad(lambda library: log_evidence(library, batch).sum(), allow_int=True)(library)
+    np.testing.assert_array_equal(jax.jit(posterior)(library, batch)[1], [1, 0])
+    gradient = jax.jit(jax.grad(lambda library: log_evidence(library, batch).sum(), allow_int=True))(library)
     floats = [leaf for leaf in jax.tree.leaves(gradient) if jnp.issubdtype(leaf.dtype, jnp.floating)]
     assert all(bool(jnp.isfinite(leaf).all()) for leaf in floats)
     none = Library.from_models([build(blind)])
-    assert float(log_evidence(none, batch)[1]) == -np.inf
-    np.testing.assert_array_equal(posterior(none, batch)[1], [1])
+    assert float(jax.jit(log_evidence)(none, batch)[1]) == -np.inf
+    np.testing.assert_array_equal(jax.jit(posterior)(none, batch)[1], [1])
 
 
 def test_a_model_of_prior_zero_that_explains_everything_better():
@@ -324,7 +335,7 @@ def test_many_histories_at_once_are_each_alone(x64):
 def test_nothing_is_compiled_twice():
     model = build(example("hub", 1), "blocked")
     other = build(example("hub", 1)._replace(initial=np.eye(8)[0]), "blocked")
-    function = jax.jit(log_likelihoods)
+    function = jax.jit(lambda model, histories: log_likelihoods(model, histories))
     for one in (model, other):
         for seed in range(2):
             function(one, Histories.from_list(draw(example("hub", 1), 4, seed, count=2)))

@@ -1,5 +1,6 @@
 """Gradients of expected returns: exact ones against enumeration by loops, sampled ones against exact ones."""
 
+import functools
 from functools import partial
 
 import jax
@@ -72,8 +73,7 @@ exact_slopes = jax.jit(jax.value_and_grad(exact, argnums=(1, 2)))
 # ---------------------------------------------------------------- exact
 
 
-@pytest.mark.parametrize("storage", ["dense", "blocked"])
-@pytest.mark.parametrize("zeros", [0.0, 0.4])
+@pytest.mark.parametrize(("storage", "zeros"), [("dense", 0.0), ("dense", 0.4), ("blocked", 0.4)])
 def test_the_exact_return_and_its_gradient_by_loops(storage, zeros, x64):
     """In every parameter and in the prior; with hard zeros some histories are impossible."""
     models = examples(zeros)
@@ -110,6 +110,7 @@ def estimates(key, numbers, task, parameters, prior, critic, trials):
     return jax.vmap(lambda n: gradient(parameters, prior, jax.random.fold_in(key, n)))(numbers)
 
 
+@functools.cache
 def sampled(critic, batches=4000, trials=8):
     """Mean and standard error of every slope, the errors of a single batch, and the exact slopes; float64."""
     task = task_of(examples())
@@ -135,8 +136,8 @@ def test_the_score_function_is_unbiased(critic, x64):
 
 
 def test_a_critic_makes_the_estimate_less_noisy(x64):
-    plain, guided = sampled(None, batches=400)[1], sampled(returns.true_values, batches=400)[1]
-    assert (guided < plain).sum() >= 4
+    plain, guided = sampled(None)[1], sampled(returns.true_values)[1]
+    assert (guided < plain).all()
 
 
 def test_the_baseline_is_the_mean_of_the_other_trials_with_the_same_truth():
@@ -153,11 +154,12 @@ def test_trials_are_those_of_the_rollouts_and_the_value_is_their_mean_return():
     task, agent = task_of(examples(), "blocked"), soft.SOFT_ATPO
     run = rollout.run(jax.random.key(2), agent, task, 7, 128)
     noise = returns.draw_noise(jax.random.key(2), task, 7, np.arange(128))
-    parameters = jax.tree.map(jnp.asarray, agent.parameters)
+    parameters = settings(jnp.float32, **agent.parameters._asdict())
     value, _ = returns.return_and_gradient(agent.functions, 7, noise, task, parameters)
     assert float(value) == pytest.approx(float(run.returns.mean()), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_checkpointed_gradient_in_the_library_is_the_same(x64):
     task = task_of(examples(0.3))
     noise = returns.draw_noise(jax.random.key(1), task, 6, np.arange(16))
@@ -179,12 +181,12 @@ def test_a_checkpointed_gradient_in_the_library_is_the_same(x64):
 
 
 def test_a_new_key_and_other_parameters_compile_nothing():
-    task = task_of(examples())
-    noise = returns.draw_noise(jax.random.key(0), task, 4, np.arange(8))
-    returns.return_and_gradient(FUNCTIONS, 4, noise, task, settings(jnp.float32))
+    task = task_of(examples(), "blocked")
+    noise = returns.draw_noise(jax.random.key(0), task, 7, np.arange(128))
+    returns.return_and_gradient(FUNCTIONS, 7, noise, task, settings(jnp.float32))
     before = returns.return_and_gradient._cache_size()
-    other = returns.draw_noise(jax.random.key(1), task, 4, np.arange(8))
-    returns.return_and_gradient(FUNCTIONS, 4, other, task, settings(jnp.float32, tilt=-1.0))
+    other = returns.draw_noise(jax.random.key(1), task, 7, np.arange(128))
+    returns.return_and_gradient(FUNCTIONS, 7, other, task, settings(jnp.float32, tilt=-1.0))
     assert returns.return_and_gradient._cache_size() == before
 
 
@@ -199,6 +201,7 @@ def test_the_hard_mixture_has_no_gradient_in_its_policy():
         given = task._replace(solved=solved)
         return returns.surrogate(mixture.ATPO.functions, 5, noise, given, parameters)
 
-    vectors, temper = jax.grad(value, argnums=(0, 1))(task.solved["policies"].vectors, jnp.float32(1))
+    gradient = jax.jit(jax.grad(value, argnums=(0, 1)))
+    vectors, temper = gradient(task.solved["policies"].vectors, jnp.float32(1))
     assert not np.asarray(vectors).any()
     assert abs(float(temper)) > 1e-4

@@ -386,13 +386,12 @@ def test_places_are_refilled_only_when_nothing_more_can_happen(monkeypatch):
     for storage in ("dense", "blocked"):
         task = ready(models, storage)
         assert np.asarray(task.over).tolist() == [[False] * 4 + [True], [False] * 5]
-    for agent in (mixture.ATPO, states.RANDOM):
-        for trials in (1, 130, 1500):
-            played = rollout.run(jax.random.key(0), agent, task, 40, trials)
-            whole = rollout.run(jax.random.key(0), agent, task, 40, trials, ["states"])
-            np.testing.assert_array_equal(played.truth, whole.truth)
-            np.testing.assert_array_equal(played.returns, whole.returns)
-            np.testing.assert_array_equal(played.discounted, whole.discounted)
+    for agent, trials in ((states.RANDOM, 130), (mixture.ATPO, 1), (mixture.ATPO, 130), (mixture.ATPO, 1100)):
+        played = rollout.run(jax.random.key(0), agent, task, 20, trials)
+        whole = rollout.run(jax.random.key(0), agent, task, 20, trials, ["states"])
+        np.testing.assert_array_equal(played.truth, whole.truth)
+        np.testing.assert_array_equal(played.returns, whole.returns)
+        np.testing.assert_array_equal(played.discounted, whole.discounted)
     ended = whole.records["states"][:, -1] == 4
     assert (whole.truth[ended] == 0).any()
     assert (whole.truth[ended] == 1).any()

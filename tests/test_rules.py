@@ -53,7 +53,12 @@ def columns_of(tables, num_states: int) -> jax.Array:
     return jnp.asarray(np.moveaxis(np.array(padded), 0, 2))
 
 
-several = jax.jit(lookahead.several_steps, static_argnums=(3, 4))
+several = jax.jit(lookahead.several_steps, static_argnums=(4, 5))
+
+
+def every(columns: int, actions: int = 3) -> jax.Array:
+    """All actions for each column [A, B]."""
+    return jnp.broadcast_to(jnp.arange(actions, dtype=jnp.int32)[:, None], (actions, columns))
 
 
 # ---------------------------------------------------------------- map and vote
@@ -92,6 +97,30 @@ def test_models_that_are_equally_likely_share_and_so_do_actions():
         known = knowledge(task, agent, 2)
         chances = compiled(agent.policy)(keys(2), known, compiled(agent.init)(keys(2), known, None))
         np.testing.assert_allclose(chances.T, [expected] * 2, atol=1e-6)
+
+
+@pytest.mark.parametrize("loyalty", [0.0, 0.2, 0.9, 1.1])
+def test_commit_follows_a_model_until_it_falls_behind(loyalty, x64):
+    models, prior = examples(seed=11), np.array([0.5, 0.2, 0.3])
+    task = made_ready(models, "blocked", prior, needs=("policies", "q"))
+    values = [
+        own[: len(model.initial)] for model, own in zip(models, task.solved["q"].max(axis=2), strict=True)
+    ]
+    agent = rules.COMMIT.with_parameters(loyalty=loyalty)
+    histories = [possible_history(models, prior, 6, seed) for seed in range(8)]
+    memory, known = filtered(task, agent, histories)
+    told = compiled(agent.report)(known, memory)
+    chances = compiled(agent.policy)(keys(8), known, memory)
+    policies = compiled(mixture.model_policies)(known, mixture.Mixture(*memory[:4]))
+    for n, (actions, seen) in enumerate(histories):
+        expected = oracle.followed(models, prior, values, actions, seen, loyalty, atpo_oracle.joint_history)
+        assert told["followed"][n] == expected
+        np.testing.assert_array_equal(chances[:, n], policies[expected, :, n])
+    posterior = np.asarray(told["posterior"])
+    own = posterior[np.asarray(told["followed"]), np.arange(8)]
+    assert (own > 0).all()
+    behind = (own < posterior.max(axis=0) - 1e-9).any()
+    assert behind or loyalty > 0  # who is loyal for ever also follows models that are not the likeliest
 
 
 # ---------------------------------------------------------------- what every action is worth
@@ -176,7 +205,7 @@ def test_values_of_one_and_two_steps_are_those_of_the_oracle(storage, kind, x64)
     known, values = knowledge(task, lookahead.Q, 4), values_of(task, models)
     shift = np.array([0.05, 0.35, 0.6, 0.95])
     one = compiled(lookahead.one_step)(known, joint)
-    two = several(known, joint, jnp.asarray(shift[None]), 2, 3)
+    two = several(known, joint, every(4), jnp.asarray(shift[None]), 2, 3)
     for n, table in enumerate(tables):
         np.testing.assert_allclose(one[:, n], oracle.one_step(values, table), atol=1e-10)
         expected = oracle.two_steps_sampled(models, values, table, float(shift[n]), 3)
@@ -191,7 +220,7 @@ def test_many_samples_sum_over_the_observations(x64):
     values = values_of(task, models)
     known = knowledge(task, lookahead.Q, 1)
     joint = columns_of([table], task.library.num_states)
-    found = several(known, joint, jnp.full((1, 1), 0.5), 2, samples)[:, 0]
+    found = several(known, joint, every(1), jnp.full((1, 1), 0.5), 2, samples)[:, 0]
     spread = 0.9 * 4 / samples * 2 * max(np.abs(own).max() for of in values for own in of)
     np.testing.assert_allclose(found, oracle.two_steps(models, values, table), atol=spread)
 
@@ -233,6 +262,22 @@ def test_agents_take_the_best_action_where_models_differ_and_atpos_policy_elsewh
     assert 2 <= same <= 38  # both cases are there
 
 
+def test_few_candidates_are_those_that_atpo_would_most_probably_take(x64):
+    models, prior = examples(seed=7), np.array([0.5, 0.3, 0.2])
+    policies = [
+        (np.ones((1, len(model.initial))), np.array([a])) for model, a in zip(models, (2, 0, 1), strict=True)
+    ]
+    task = ready(models, "blocked", prior, policies)
+    agent = lookahead.make("two", 1, most=2)  # of ATPO's 0.3, 0.2, 0.5: actions 2 and 0
+    known = knowledge(task, agent, 1)
+    memory = compiled(agent.init)(keys(1), known, None)
+    values = oracle.one_step(values_of(task, models), joint_table(models, prior, [], []))
+    expected = np.eye(3)[2 if values[2] > values[0] else 0]
+    np.testing.assert_array_equal(compiled(agent.policy)(keys(1), known, memory)[:, 0], expected)
+    alone = lookahead.make("one", 1, most=1)
+    assert compiled(alone.policy)(keys(1), known, memory)[:, 0].tolist() == [0, 0, 1]
+
+
 def test_who_always_looks_ahead_does_not_ask_the_policies():
     models = examples(seed=7)
     task = ready(models, "blocked")
@@ -272,10 +317,11 @@ def test_q_waits_for_ever_where_two_steps_ask(x64):
     known = knowledge(task, lookahead.Q, 1)
     joint = jnp.exp(jnp.log(known.prior))[:, None, :] * task.library.models.initial[:, :, None]
     one = compiled(lookahead.one_step)(known, joint)[:, 0]
-    two = several(known, joint, jnp.full((1, 1), 0.5), 2, 2)[:, 0]
+    two = several(known, joint, every(1, 4), jnp.full((1, 1), 0.5), 2, 2)[:, 0]
     np.testing.assert_allclose(one, [0, 0, 8.5, 9], atol=1e-9)
     np.testing.assert_allclose(two[2:], [8.5, 8.1], atol=1e-9)
-    for agent, action in ((lookahead.Q, 3), (lookahead.LOOKAHEAD, 2)):
+    asks = lookahead.make("asks", 2, samples=2)
+    for agent, action in ((lookahead.Q, 3), (asks, 2)):
         known = knowledge(task, agent, 1)
         chances = compiled(agent.policy)(keys(1), known, compiled(agent.init)(keys(1), known, None))
         assert chances[:, 0].tolist() == np.eye(4)[action].tolist()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from jatpo.cli import bench_domains, bench_evaluate, bench_solve
+from jatpo.cli import bench_domains, bench_evaluate, bench_learn, bench_solve
 from jatpo.cli.output import print_json, print_table
 from jatpo.errors import JatpoError, unknown
 
@@ -43,6 +43,7 @@ def bench() -> None:
 app.command("domains")(bench_domains.domains)
 app.command("solve")(bench_solve.solve)
 app.command("evaluate")(bench_evaluate.evaluate)
+app.command("learn")(bench_learn.learn)
 
 
 class CoreFigures(NamedTuple):

@@ -72,6 +72,7 @@ def _noise(library: UserLibrary, model: int | None) -> Noise:
     chosen = range(library.num_models) if model is None else [model]
     origins = [library.origins[k] for k in chosen]
     prior = library.prior[list(chosen)]
+    prior = prior / prior.sum() if prior.sum() > 0 else None
     alike = all((part.domain, part.rules, part.overrides) == _source(origins[0]) for part in origins)
     if not alike or not _has_noise(origins[0].domain):
         return Noise.of_models([library.models[k] for k in chosen], prior=prior)

@@ -4,10 +4,9 @@
     b'(y)        = O(z | y, a) predicted(y) / evidence          `weigh`
 
 Reverse mode would turn every gather of the blocked storage into a scatter, one element at a time. Here the
-backward pass of a push is a pull along the successor lists, which is a gather again, and that of a likelihood
-a product with the matrix of observation classes. The gradient of P arrives in `transition.probability` and
-that of O in `observation.probability`, in both storages; the predecessor lists (`inflow`, `hub_inflow`), which
-hold the same numbers once more, get none.
+backward pass of a push is a pull along the successor lists, which is a gather again. The gradient of P arrives in
+`transition.probability` and that of O in `observation.probability`, in both storages; the predecessor lists
+(`inflow`, `hub_inflow`), which hold the same numbers once more, get none.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from jatpo.storage import BlockedObservation, BlockedTransition, DenseTransition
 
 LANES = 32  # partial sums that sums over histories keep
 SMALL = 1 << 16  # entries of a table of classes by observations that is made anew at every step
-FEW = 512  # classes up to which a product sums over the states of each
 
 
 def push(transition: Transition, beliefs: Array, actions: Array) -> Array:
@@ -63,14 +61,14 @@ def _push_backward(kept: tuple, given: Array) -> tuple:
     """By the belief: P pulled along the successors; by P(y | x, a): sum over histories of b(x) given(y)."""
     transition, beliefs, actions = kept
 
-    lanes = _lanes(beliefs)
+    lanes = _lanes(given)
 
     def of_action(pulled: Array, action: Array) -> tuple[Array, Array]:
-        own = jnp.where((actions == action)[None, :], given, 0)
+        own = (actions == action)[None, :]
         index, weight = transition.successor[action], transition.probability[action]  # [X, S]
-        columns = range(index.shape[1])
-        pulled = sum((own[index[:, s]] * weight[:, s, None] for s in columns), pulled)
-        return pulled, _products(lanes, _lanes(own), index)
+        terms = (given[index[:, s]] * weight[:, s, None] for s in range(index.shape[1]))
+        pulled = pulled + jnp.where(own, sum(terms), 0)
+        return pulled, _products(_lanes(jnp.where(own, beliefs, 0)), lanes, index)
 
     numbers = jnp.arange(transition.num_actions, dtype=jnp.int32)
     pulled, by_entry = jax.lax.scan(of_action, jnp.zeros_like(beliefs), numbers)
@@ -161,22 +159,14 @@ def _by_observation(observation: Observation, given: Array, actions: Array, obse
 
 
 def _class_sums(observation: BlockedObservation, actions: Array, given: Array) -> Array:
-    """Sums of the rows of `given` [X, N] over the states of each class: [C, N]."""
+    """Sums of the rows of `given` [X, N] over the states of each class: [C, N]. Whole rows are scattered."""
     classes = observation.symbol.shape[0]
-
-    def of_kind(kind: Array, rows: Array) -> Array:
-        if classes > FEW:
-            return jax.ops.segment_sum(rows, kind, classes)
-        member = jnp.arange(classes, dtype=kind.dtype)[:, None] == kind[None, :]
-        return member.astype(rows.dtype) @ rows
-
     if observation.kind.shape[0] == 1:
-        return of_kind(observation.kind[0], given)
+        return jax.ops.segment_sum(given, observation.kind[0], classes)
 
     def of_action(action: Array, total: Array) -> Array:
-        return total + of_kind(
-            observation.kind[action], jnp.where((actions == action)[None, :], given, 0)
-        )
+        own = jnp.where((actions == action)[None, :], given, 0)
+        return total + jax.ops.segment_sum(own, observation.kind[action], classes)
 
     nothing = jnp.zeros((classes, given.shape[1]), given.dtype)
     return jax.lax.fori_loop(0, observation.kind.shape[0], of_action, nothing)

@@ -8,8 +8,8 @@ nothing. Zeros are exact: what is impossible has log likelihood -inf, and its gr
 steps, finite everywhere.
 
 Reverse mode has to keep the beliefs of all steps, or make them again. The steps are cut into pieces of which
-only the first belief is kept; a piece is run anew when its gradient is due. The pieces are as long as `BUDGET`
-bytes allow, and about the square root of T at the shortest (see `piece_length`).
+only the first belief is kept; a piece is run anew when its gradient is due. Memory then grows with the square
+root of T. It is also the fastest on a CPU: what is kept stays in its cache.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from jatpo.learn.histories import Histories, History
 from jatpo.library import Library
 from jatpo.model import POMDP
 
-BUDGET = 1 << 26  # bytes that the beliefs of one gradient may take
 KEPT = 2  # arrays [X, N] that a step within a piece keeps for the way back
 MOST = 60.0  # exp of it is finite in single precision
 
@@ -52,8 +51,7 @@ def log_likelihoods(model: POMDP, histories: Histories, piece: int | None = None
     num_histories, num_steps = histories.actions.shape
     if num_steps == 0:
         return jnp.zeros(num_histories, model.dtype)
-    each = model.num_states * num_histories * jnp.dtype(model.dtype).itemsize
-    steps = _cut(histories, piece or piece_length(num_steps, each))
+    steps = _cut(histories, piece or piece_length(num_steps))
     start = jnp.broadcast_to(model.initial[:, None], (model.num_states, num_histories))
 
     def along(carry: tuple[Array, Array], steps: Steps) -> tuple[tuple[Array, Array], None]:
@@ -84,23 +82,15 @@ def _cut(histories: Histories, piece: int) -> Steps:
     return Steps(*(pieces(part) for part in (histories.actions, histories.observations, histories.mask)))
 
 
-def piece_length(num_steps: int, belief_bytes: int, budget: int = BUDGET) -> int:
-    """The longest piece for which a gradient's beliefs fit `budget`; the least hungry one if none does.
-
-    A piece of c of T steps keeps 2 c + T / c arrays of `belief_bytes`.
-    """
-    least = max(1, round(math.sqrt(num_steps / KEPT)))
-    fitting = [
-        piece
-        for piece in range(least, num_steps + 1)
-        if (KEPT * piece + math.ceil(num_steps / piece)) * belief_bytes <= budget
-    ]
-    return max(fitting, default=least)
+def piece_length(num_steps: int) -> int:
+    """The piece for which a gradient keeps least: c of T steps keep 2 c + T / c arrays of beliefs."""
+    return max(1, round(math.sqrt(num_steps / KEPT)))
 
 
 def log_evidences(library: Library, histories: Histories) -> Array:
     """The log likelihood of every history under every model [N, K]."""
-    return jax.vmap(log_likelihoods, in_axes=(0, None), out_axes=1)(library.models, histories)
+    histories = jax.tree.map(jnp.asarray, histories)
+    return jax.lax.map(lambda model: log_likelihoods(model, histories), library.models).T
 
 
 def log_evidence(library: Library, histories: Histories) -> Array:

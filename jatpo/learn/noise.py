@@ -120,8 +120,10 @@ class Noise:
 
     def library_of(self, weights: tuple[Array, Array]) -> Library:
         """The library for weights of the K_j."""
-        moves = jnp.tensordot(weights[0], self.transition, axes=1)
-        signs = jnp.tensordot(weights[1], self.observation, axes=1)
+        moves, signs = (
+            part[0] if len(part) == 1 else jnp.tensordot(weight, part, axes=1)  # without noise, no gradient
+            for weight, part in zip(weights, (self.transition, self.observation), strict=True)
+        )
         models = jax.vmap(support.with_probabilities)(self.base.models, moves, signs)
         return replace(self.base, models=models)
 

@@ -38,6 +38,7 @@ AGENTS = {
 RULES = {
     "map": Mark("#3a8fc4", "<", "most likely model"),
     "vote": Mark("#5b8c00", ">", "vote"),
+    "commit": Mark("#c2416b", "H", "commit"),
     "q": Mark("#a06cd5", "p", "q"),
     "lookahead": Mark("#b07d00", "d", "look-ahead"),
     "bayes": Mark(INK, "*", "Bayes-optimal"),

@@ -11,13 +11,16 @@ import numpy as np
 
 def likelihood(transition, observation, initial, actions, observations) -> float:
     """The probability of the observations given the actions."""
-    num_states, total = len(initial), 0.0
-    for path in product(range(num_states), repeat=len(actions) + 1):
-        weight = initial[path[0]]
-        for t, (a, z) in enumerate(zip(actions, observations, strict=True)):
-            weight *= transition[a][path[t]][path[t + 1]] * observation[a][path[t + 1]][z]
-        total += weight
-    return total
+    moves, signs = np.asarray(transition).tolist(), np.asarray(observation).tolist()
+
+    def walk(t, x, weight):
+        if t == len(actions):
+            return weight
+        a, z = actions[t], observations[t]
+        onward = ((y, chance * signs[a][y][z]) for y, chance in enumerate(moves[a][x]))
+        return sum(walk(t + 1, y, weight * chance) for y, chance in onward if chance != 0)
+
+    return sum(walk(0, x, weight) for x, weight in enumerate(np.asarray(initial).tolist()) if weight != 0)
 
 
 def filtered_log_likelihood(transition, observation, initial, actions, observations) -> float:

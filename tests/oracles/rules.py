@@ -20,6 +20,25 @@ def likeliest_model(posterior, policies, tie: float) -> np.ndarray:
     return sum(share * np.asarray(own) for share, own in zip(shares, policies, strict=True))
 
 
+def followed(models, prior, values, actions, observations, loyalty: float, history) -> int:
+    """The model that `commit` follows after a history; `history(actions, observations)` gives posterior and beliefs."""
+    lowest = min(float(value) for own in values for value in own)
+
+    def choose(posterior, beliefs) -> int:
+        scores = [
+            -1.0 if b is None else p * sum((v - lowest) * w for v, w in zip(own, b, strict=True))
+            for p, b, own in zip(posterior, beliefs, values, strict=True)
+        ]
+        return int(np.argmax(scores))
+
+    model = choose(prior, [own[3] for own in models])
+    for t in range(1, len(actions) + 1):
+        posterior, beliefs, _ = history(models, prior, actions[:t], observations[:t])
+        if posterior[model] == 0 or posterior[model] < loyalty * max(posterior):
+            model = choose(posterior, beliefs)
+    return model
+
+
 def arriving(model, weights, action: int) -> list[float]:
     """sum_x w(x) P(y | x, a) for every y."""
     states = range(len(weights))

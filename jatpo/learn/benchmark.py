@@ -1,0 +1,99 @@
+"""Time and memory of the log likelihood's gradient, next to the filter of the same model.
+
+Processor time of the fastest of some runs, which other load on the machine disturbs least; memory is what XLA
+reserves beside inputs and results.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jatpo import domains, environment
+from jatpo.learn.histories import Histories
+from jatpo.learn.likelihood import log_likelihoods
+from jatpo.learn.noise import Noise
+from jatpo.learn.support import with_probabilities
+from jatpo.learn.teammate import Teammate
+from jatpo.model import POMDP
+
+
+def rows(name: str, num_histories: int, num_steps: int, repeats: int) -> list[dict[str, Any]]:
+    """One row for the gradient by P, O and the initial belief, by the noise level, and by a teammate's policy."""
+    model = domains.make(name)
+    histories = random_histories(jax.random.key(0), model, num_histories, num_steps)
+    cases: dict[str, tuple[Callable, Any]] = {"P, O, start": _all(model)}
+    if "noise" in domains.get(name).parameters:
+        cases["noise"] = _learned(Noise.of_domain(name, [0]))
+    if hasattr(domains.get(name).structure(0), "mmdp"):
+        cases["teammate"] = _learned(Teammate.of_domain(name))
+    beliefs = model.num_states * num_histories * num_steps * np.dtype(model.dtype).itemsize
+    found = []
+    for what, (function, params) in cases.items():
+        loss = jax.jit(lambda params, data, function=function: jnp.sum(function(params, data)))
+        by = jax.jit(jax.grad(lambda params, data, function=function: jnp.sum(function(params, data))))
+        plain, gradient = (part.lower(params, histories).compile() for part in (loss, by))
+        once, back = (_milliseconds(part, repeats, params, histories) for part in (plain, gradient))
+        found.append(
+            {
+                "domain": name,
+                "gradient": what,
+                "parameters": sum(leaf.size for leaf in jax.tree.leaves(params)),
+                "filter_ms": once,
+                "gradient_ms": back,
+                "ratio": back / once,
+                "memory_mb": gradient.memory_analysis().temp_size_in_bytes / 1e6,
+                "all_beliefs_mb": beliefs / 1e6,
+            }
+        )
+    return found
+
+
+def _all(model: POMDP) -> tuple[Callable, Any]:
+    """The log likelihoods by all numbers of a model."""
+
+    def function(params: tuple[Array, Array, Array], data: Histories) -> Array:
+        moves, signs, start = params
+        return log_likelihoods(with_probabilities(model, moves, signs).replace(initial=start), data)
+
+    return function, (model.transition.probability, model.observation.probability, model.initial)
+
+
+def _learned(part: Noise | Teammate) -> tuple[Callable, Any]:
+    """The log likelihoods by the parameters of a parametrisation."""
+    return lambda params, data: part.log_likelihoods_of(part.weights(params), data), part.start()
+
+
+def _milliseconds(program: Callable, repeats: int, *arguments: Any) -> float:
+    """Processor time of the fastest run."""
+    jax.block_until_ready(program(*arguments))
+    taken = []
+    for _ in range(repeats):
+        began = time.process_time()
+        jax.block_until_ready(program(*arguments))
+        taken.append(time.process_time() - began)
+    return 1000 * min(taken)
+
+
+def random_histories(key: Array, model: POMDP, num_histories: int, num_steps: int) -> Histories:
+    """Histories of an agent that acts at random."""
+
+    def episode(key: Array) -> tuple[Array, Array]:
+        start, *steps = jax.random.split(key, num_steps + 1)
+
+        def step(state: Array, key: Array) -> tuple[Array, tuple[Array, Array]]:
+            choose, move = jax.random.split(key)
+            action = jax.random.randint(choose, (), 0, model.num_actions)
+            state, observation, _ = environment.step(move, model, state, action)
+            return state, (action, observation)
+
+        return jax.lax.scan(step, environment.reset(start, model), jnp.stack(steps))[1]
+
+    actions, observations = jax.jit(jax.vmap(episode))(jax.random.split(key, num_histories))
+    return Histories(actions, observations, jnp.ones(actions.shape, bool))

@@ -1,0 +1,176 @@
+"""The agent that acts by the joint problem: its choice by hand, its promise by simulation, and its certificate."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jatpo.evaluate import bayes, mixture, registry
+from jatpo.evaluate.agent import Knowledge
+from jatpo.evaluate.prepare import SolveOptions, prepare
+from jatpo.evaluate.rollout import run
+from jatpo.evaluate.solutions import PROVIDERS, Request
+from jatpo.evaluate.task import make_task
+from jatpo.files import resolve
+from jatpo.library import Library
+from jatpo.solve import AnytimeSettings
+from jatpo.solve.policy import Policy
+from random_models import Example, build, plain
+from small_pomdps import tiger
+
+QUICK = AnytimeSettings(seconds=0, gap=1e-3, stages=12, walkers=16, steps=20, keep=128)
+
+
+def keys(count: int):
+    return jax.random.split(jax.random.key(0), count)
+
+
+def known(library: Library, joint: Policy, prior) -> Knowledge:
+    actions = jnp.arange(library.num_actions, dtype=jnp.int32)
+    return Knowledge(actions, mixture.Settings(), library, jnp.asarray(prior), {"joint": joint})
+
+
+def two_models() -> list[Example]:
+    random = np.random.default_rng(0)
+    return [plain(random, size, 3, 4, zeros=0.3) for size in (4, 2)]
+
+
+# ---------------------------------------------------------------- the choice
+
+
+def test_the_action_of_the_best_vector(x64):
+    """By plain sums over models and states, padding left out."""
+    random = np.random.default_rng(1)
+    library = Library.from_models([build(model) for model in two_models()])
+    vectors, actions = random.normal(size=(7, 6)), random.integers(3, size=7)
+    joint = bayes.spread(Policy(jnp.asarray(vectors), jnp.asarray(actions, jnp.int32)), library)
+    assert joint.vectors.shape == (7, 2, 4) and not joint.vectors[:, 1, 2:].any()
+    posterior = random.dirichlet(np.ones(2), size=5).T
+    beliefs = random.dirichlet(np.ones(4), size=(2, 5)).swapaxes(1, 2)
+    beliefs[1, 2:] = 0
+    beliefs[1] /= beliefs[1].sum(axis=0)
+    memory = mixture.Mixture(
+        jnp.asarray(beliefs), jnp.log(jnp.asarray(posterior)), jnp.zeros(5), jnp.zeros(5, jnp.int32)
+    )
+    chances = bayes.policy(keys(5), known(library, joint, posterior), memory)
+    scores = bayes.scores(joint, bayes.joint_beliefs(memory))
+    for n in range(5):
+        belief = library.join(posterior[:, n], beliefs[:, :, n])
+        wanted = [sum(vectors[v, i] * belief[i] for i in range(6)) for v in range(7)]
+        np.testing.assert_allclose(scores[:, n], wanted, atol=1e-12)
+        assert chances[actions[np.argmax(wanted)], n] == 1
+
+
+def test_vectors_that_tie_share():
+    library = Library.from_models([build(model) for model in two_models()])
+    vectors = jnp.ones((3, 6), jnp.float32) * jnp.array([[1.0], [1.0], [0.5]], jnp.float32)
+    joint = bayes.spread(Policy(vectors, jnp.array([0, 2, 1], jnp.int32)), library)
+    knowledge = known(library, joint, jnp.full((2, 1), 0.5, jnp.float32))
+    chances = bayes.policy(keys(1), knowledge, mixture.init(keys(1), knowledge, None))
+    np.testing.assert_allclose(chances[:, 0], [0.5, 0, 0.5])
+
+
+def test_it_is_registered_and_keeps_what_atpo_keeps():
+    agent = registry.get("bayes")
+    assert (agent.sees, agent.knows, agent.needs) == ("observation", "library", ("joint",))
+    assert (agent.init, agent.observe, agent.report) == (mixture.init, mixture.observe, mixture.report)
+
+
+# ---------------------------------------------------------------- what is promised is earned
+
+
+def doors() -> list[Example]:
+    """Two tigers who have to be told apart: one growls where it is, the other where it is not.
+
+    Who takes one for the other opens the wrong door; a third sound, heard now and then, tells which of them it is.
+    """
+    plainly, falsely = tiger(0.8, discount=0.8), tiger(0.2, discount=0.8)
+    told = []
+    for k, model in enumerate((plainly, falsely)):
+        sounds = np.zeros((3, 2, 4))
+        sounds[:, :, :2] = 0.9 * model.observation
+        sounds[:, :, 2 + k] = 0.1
+        told.append(model._replace(observation=sounds))
+    return told
+
+
+@pytest.fixture(scope="module")
+def solved_doors():
+    models = [build(model) for model in doors()]
+    library = Library.from_models(models)
+    from jatpo.solve import solve
+    from jatpo.solve.policy import stack
+
+    alone = solve(models, QUICK, jax.random.key(0))
+    joint = solve([library.joint()], QUICK, jax.random.key(0))[0]
+    found = {
+        "policies": stack([each.policy for each in alone], library.num_states),
+        "joint": bayes.spread(joint.policy, library),
+    }
+    return make_task(library, found), joint
+
+
+def test_the_promise_is_kept_and_the_certificate_holds(solved_doors):
+    """The agent earns what its vectors promise; no agent that knows only the library passes the upper bound."""
+    task, joint = solved_doors
+    trials, horizon = 4096, 60
+    rest = 100 * 0.8**horizon / 0.2
+    found = {
+        name: run(jax.random.key(1), registry.get(name), task, horizon, trials).discounted
+        for name in ("bayes", "atpo", "random_picker", "perseus")
+    }
+    error = {name: 4 * returns.std() / np.sqrt(trials) for name, returns in found.items()}
+    assert found["bayes"].mean() >= joint.lower - error["bayes"] - rest
+    for name in ("bayes", "atpo", "random_picker"):
+        assert found[name].mean() <= joint.upper + error[name] + rest
+    gained = found["bayes"] - found["atpo"]
+    assert gained.mean() > 4 * gained.std() / np.sqrt(trials)  # it is worth asking which of the two it is
+    assert found["perseus"].mean() > found["bayes"].mean()
+
+
+def test_a_part_of_the_library(solved_doors):
+    """Vectors of the whole serve a trial with one model only: as good as knowing it."""
+    task, _ = solved_doors
+    certain = task._replace(size=jnp.int32(1))
+    ours, informed = (
+        run(jax.random.key(2), registry.get(name), certain, 40, 1024).discounted
+        for name in ("bayes", "perseus")
+    )
+    gap = informed - ours
+    assert gap.mean() <= 4 * gap.std() / np.sqrt(len(gap)) + 0.3
+
+
+# ---------------------------------------------------------------- the provider
+
+
+def test_the_provider_solves_once(tmp_path):
+    """Loaded the second time, the same as by hand, and with the bounds at hand."""
+    told: list[dict] = []
+    options = SolveOptions(settings=QUICK, directory=tmp_path, progress=lambda **now: told.append(now))
+    target = resolve("abandoned-power-plant")
+    request = Request(target, target.stacked(), options)
+    first = PROVIDERS["joint"](request)
+    assert told and {now["label"] for now in told} == {"abandoned-power-plant joint"}
+    count = len(told)
+    solution = bayes.joint_solution(request)
+    assert len(told) == count and solution.lower <= solution.upper
+    np.testing.assert_array_equal(first.vectors, bayes.spread(solution.policy, request.library).vectors)
+    start = request.library.prior[:, None] * request.library.models.initial
+    assert float(jnp.max(bayes.scores(first, start[:, :, None]))) == pytest.approx(solution.lower, abs=1e-3)
+
+
+def test_settings():
+    """Rounds, not seconds, unless asked for: the same policy on every machine."""
+    target = resolve("abandoned-power-plant")
+    plainly = Request(target, target.stacked(), SolveOptions())
+    assert bayes.settings_for(plainly) == AnytimeSettings(seconds=0, stages=bayes.ROUNDS)
+    asked = Request(target, target.stacked(), SolveOptions(settings=QUICK))
+    assert bayes.settings_for(asked) is QUICK
+
+
+def test_it_prepares_like_any_agent(tmp_path):
+    options = SolveOptions(settings=QUICK, directory=tmp_path)
+    prepared = prepare("abandoned-power-plant", [registry.get("bayes")], options=options)
+    assert set(prepared.task.solved) == {"joint"}
+    trials = run(jax.random.key(0), registry.get("bayes"), prepared.task, 20, 8, ("posterior", "entropy"))
+    np.testing.assert_allclose(trials.records["posterior"].sum(axis=2), 1, atol=1e-5)
