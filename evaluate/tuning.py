@@ -71,7 +71,10 @@ class TuneSettings:
 def settings_of(theta: Theta) -> soft.Settings:
     """The agent's parameters."""
     return soft.Settings(
-        jnp.minimum(jnp.exp(theta.log_temperature), WARMEST), jnp.exp(theta.log_temper), 0.0, theta.tilt
+        jnp.minimum(jnp.exp(theta.log_temperature), WARMEST),
+        jnp.exp(theta.log_temper),
+        0.0,
+        jnp.asarray(theta.tilt),
     )
 
 

@@ -26,7 +26,7 @@ from jatpo.solve.policy import Policy
 from jatpo.solve.run import Run
 from jatpo.solve.solution import Solution
 
-FORMAT = 1  # to be raised when the layout of checkpoints or what a solver finds has changed
+FORMAT = 2  # to be raised when the layout of checkpoints or what a solver finds has changed
 SEAL = "seal.json"  # the digest of every other file of a checkpoint
 Tree = dict[str, np.ndarray]
 Note = Callable[[str], None]

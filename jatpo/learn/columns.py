@@ -46,7 +46,7 @@ def _push_blocked(transition: BlockedTransition, beliefs: Array, actions: Array)
 
     def of_action(action: Array, arriving: Array) -> Array:
         index, weight = transition.predecessor[action], transition.inflow[action]  # [X, Q]
-        terms = (beliefs[index[:, q]] * weight[:, q, None] for q in range(index.shape[1]))
+        terms = (_rows(beliefs, index[:, q]) * weight[:, q, None] for q in range(index.shape[1]))
         pushed = sum(terms, place @ (transition.hub_inflow[action] @ beliefs))
         return arriving + jnp.where((actions == action)[None, :], pushed, 0)
 
@@ -66,7 +66,7 @@ def _push_backward(kept: tuple, given: Array) -> tuple:
     def of_action(pulled: Array, action: Array) -> tuple[Array, Array]:
         own = (actions == action)[None, :]
         index, weight = transition.successor[action], transition.probability[action]  # [X, S]
-        terms = (given[index[:, s]] * weight[:, s, None] for s in range(index.shape[1]))
+        terms = (_rows(given, index[:, s]) * weight[:, s, None] for s in range(index.shape[1]))
         pulled = pulled + jnp.where(own, sum(terms), 0)
         return pulled, _products(_lanes(jnp.where(own, beliefs, 0)), lanes, index)
 
@@ -91,7 +91,7 @@ def _products(rows: list[Array], others: list[Array], index: Array) -> Array:
     flat = index.reshape(-1)
     shape = (*index.shape, rows[0].shape[1])
     pairs = zip(rows, others, strict=True)
-    partial_sums = sum(row[:, None, :] * other[flat].reshape(shape) for row, other in pairs)  # [X, S, lanes]
+    partial_sums = sum(row[:, None, :] * _rows(other, flat).reshape(shape) for row, other in pairs)  # [X, S, lanes]
     return partial_sums @ jnp.ones(shape[2], rows[0].dtype)
 
 
@@ -144,7 +144,7 @@ def likelihood(observation: Observation, actions: Array, observations: Array) ->
         classes, listed = observation.symbol.shape
         if listed > 1 and classes * observation.num_observations <= SMALL:
             of_class = observation.class_rows().T[observations]  # [N, C]
-            return of_class.T[observation.kind[0]]
+            return _rows(of_class.T, observation.kind[0])
     return observation.likelihood_all(actions, observations)
 
 
@@ -170,6 +170,11 @@ def _class_sums(observation: BlockedObservation, actions: Array, given: Array) -
 
     nothing = jnp.zeros((classes, given.shape[1]), given.dtype)
     return jax.lax.fori_loop(0, observation.kind.shape[0], of_action, nothing)
+
+
+def _rows(array: Array, index: Array) -> Array:
+    """`array[index]` for an index that is known to be within bounds, which saves checks in inner loops."""
+    return array.at[index].get(mode="promise_in_bounds")
 
 
 def _column_sums(rows: Array) -> Array:
