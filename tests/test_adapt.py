@@ -12,7 +12,8 @@ from jatpo.errors import JatpoError
 from jatpo.evaluate.prepare import Session, choose_agents, prepare
 from jatpo.evaluate.solutions import SolveOptions
 from jatpo.learn import FitSettings
-from jatpo.learn.adapt import AdaptSettings, adapt, known
+from jatpo.learn.adapt import AdaptSettings, adapt, closest
+from jatpo.learn.known import known
 from jatpo.learn.strangers import noisy, strangers
 from jatpo.solve import PerseusSettings
 
@@ -94,7 +95,7 @@ def test_a_learnt_teammate_is_worth_more_than_the_library(team):
     changed = strangers(team, ["changed"], changes={"habit": "alternate"}, models=[0])
     rows, fits = adapt(prepared, changed, SHORT, Session(0))
     found = {(row["agent"], row["episodes"]): row for row in rows}
-    learners = ("atpo_prior", "atpo_adapted", "atpo_adapted_prior")
+    learners = ("atpo_softened", "atpo_prior", "atpo_adapted", "atpo_adapted_prior")
     after = [(agent, episodes) for episodes in (2, 32) for agent in learners]
     assert list(found) == [("atpo", None), ("informed", None), *after]
     base, best = found["atpo", None], found["informed", None]
@@ -119,8 +120,15 @@ def test_repeats_are_averaged_trial_by_trial(team):
     stranger = strangers(team, ["noisy"], models=[1])
     settings = AdaptSettings((1,), trials=64, repeats=2, rounds=2, fit=FitSettings(steps=5))
     rows, fits = adapt(prepared, stranger, settings, Session(0))
-    assert [row["trials"] for row in rows] == [64] * 5
+    assert [row["trials"] for row in rows] == [64] * 6
     assert [fit["repeat"] for fit in fits] == [0, 1]
+
+
+def test_the_closest_model_explains_most_histories_and_those_best():
+    few, many, better = np.array([-1.0, -np.inf]), np.array([-5.0, -5.0]), np.array([-4.0, -5.0])
+    assert closest([few, many]) == 1
+    assert closest([many, better, few]) == 1
+    assert closest([many, many]) == 0
 
 
 def test_the_library_is_as_prepared_and_grows_by_one(team):
@@ -155,9 +163,9 @@ def test_the_command_writes_tables_and_goes_on(team, tmp_path, capsys):
     arguments += ["--rounds", "2", "--trials", "20", "--out", "kept", "--quiet"]
     assert run_command([*arguments, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    agents = ["atpo", "informed", "atpo_prior", "atpo_adapted", "atpo_adapted_prior"]
-    assert [row["agent"] for row in rows] == agents
-    assert [row["episodes"] for row in rows] == [None, None, 2, 2, 2]
+    learners = ["atpo_softened", "atpo_prior", "atpo_adapted", "atpo_adapted_prior"]
+    assert [row["agent"] for row in rows] == ["atpo", "informed", *learners]
+    assert [row["episodes"] for row in rows] == [None, None, 2, 2, 2, 2]
     fits = json.loads((tmp_path / "kept" / "fits.json").read_text())
     assert [(fit["model"], fit["start"]) for fit in fits] == [(0, 1)]
     files = {path: path.stat().st_mtime_ns for path in (tmp_path / "kept" / "chunks").rglob("*.npz")}

@@ -53,7 +53,7 @@ def test_the_noise_goes_into_a_library_that_evaluate_takes(capsys, meeting):
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == "noise of meeting, beginning with model 0 (model 0)"
-    row = next(line for line in lines if line.startswith("noise "))
+    row = next(line for line in lines[1:] if line.startswith("noise "))
     start, level = (float(word) for word in row.split()[1:])
     assert start == pytest.approx(0.1) and 0.2 < level < 0.5
     assert lines[-1] == "the library is in fitted; try: jatpo evaluate fitted"

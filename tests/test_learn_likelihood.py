@@ -2,6 +2,7 @@
 
 import dataclasses
 from functools import lru_cache
+from itertools import product
 
 import jax
 import jax.numpy as jnp
@@ -221,7 +222,8 @@ def test_pieces_change_memory_and_nothing_else(piece, x64):
     )
 
 
-def test_memory_grows_with_the_root_of_the_steps():
+def test_memory_grows_with_the_root_of_the_steps(monkeypatch):
+    monkeypatch.setattr(likelihood, "BUDGET", 0)
     model = build(plain(np.random.default_rng(0), 40, 2, 3, zeros=0.5), "blocked")
 
     def temporary(steps):
@@ -237,11 +239,12 @@ def test_memory_grows_with_the_root_of_the_steps():
     assert many < 6 * few  # sixteen times the steps: four times the beliefs, and more for actions and masks
 
 
-def test_the_default_piece_keeps_least():
-    for steps in (1, 2, 75, 1000):
-        kept = [2 * piece + steps / piece for piece in range(1, steps + 1)]
-        piece = piece_length(steps)
-        assert 2 * piece + steps / piece <= min(kept) + 1
+def test_a_piece_is_everything_or_keeps_least():
+    assert piece_length(75, 2, likelihood.BUDGET // 150) == 75
+    for kept, steps in product((1, 2), (1, 2, 75, 1000)):
+        memory = [kept * piece + steps / piece for piece in range(1, steps + 1)]
+        piece = piece_length(steps, kept, 2 * likelihood.BUDGET)
+        assert kept * piece + steps / piece <= min(memory) + 1
 
 
 def three_models():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jatpo.cli.evaluate import chosen_sources
 from jatpo.cli.output import print_json, print_table
 from jatpo.cli.progress import Progress
 from jatpo.errors import JatpoError, unknown
@@ -23,7 +24,7 @@ COLUMNS = ("domain", "model", "lower", "upper", "vectors", "stages", "backups", 
 
 
 def solve(
-    names: Annotated[list[str], typer.Argument(help="Domains, .POMDP files or libraries.")],
+    names: Annotated[list[str], typer.Argument(help="Domains, .POMDP files or libraries; 'all': all domains.")],
     model: Annotated[int | None, typer.Option(help="Only this model of each.")] = None,
     pool: Annotated[
         bool, typer.Option("--pool", help="All models of a domain, not only the main table's.")
@@ -68,7 +69,7 @@ def solve(
         raise JatpoError("--joint takes all models together and --model one of them: give one of the two")
     options = {"seconds": seconds, "gap": gap, "stages": stages, "beliefs": beliefs, "off_policy": off_policy}
     rows: list[dict[str, Any]] = []
-    for name in names:
+    for name in chosen_sources(names):
         rows += _solve_name(name, "joint" if joint else model, pool, rules, solver, options, seed, out, quiet)
     if json:
         print_json(rows)

@@ -6,6 +6,7 @@ The fitted model is solved and joins the library, and ATPO plays on with it:
 
     atpo                  the library as it is
     atpo_prior            the same with a prior learnt from the first n episodes
+    atpo_softened         the library and the model that the fit starts from, its teammate softened and nothing learnt
     atpo_adapted          the library and the model fitted to the first n episodes, all alike likely
     atpo_adapted_prior    both
     informed              the policy of the true world
@@ -33,26 +34,17 @@ from jatpo.evaluate.agent import Agent
 from jatpo.evaluate.prepare import Prepared, Session
 from jatpo.evaluate.rollout import Trials
 from jatpo.evaluate.solutions import digest
-from jatpo.evaluate.task import Task, make_task
-from jatpo.learn import (
-    FitSettings,
-    Histories,
-    Prior,
-    Teammate,
-    em,
-    fit,
-    log_evidences,
-    log_likelihoods,
-)
+from jatpo.evaluate.task import Task
+from jatpo.learn import FitSettings, Histories, Teammate, fit, log_likelihoods
+from jatpo.learn.known import Known, known
 from jatpo.learn.strangers import Stranger
-from jatpo.library import Library
 from jatpo.model import POMDP
 from jatpo.solve import AnytimeSettings, Policy, default_directory, solve_library
-from jatpo.solve.policy import stack
 
 ATPO, INFORMED = mixture.ATPO, dataclasses.replace(mixture.PERSEUS, name="informed")
-LEARNT_PRIOR, ADAPTED, BOTH = (
-    dataclasses.replace(mixture.ATPO, name=f"atpo_{name}") for name in ("prior", "adapted", "adapted_prior")
+LEARNT_PRIOR, SOFTENED, ADAPTED, BOTH = (
+    dataclasses.replace(mixture.ATPO, name=f"atpo_{name}")
+    for name in ("prior", "softened", "adapted", "adapted_prior")
 )
 RECORD = ("actions", "observations")
 TEST_HISTORIES = 64
@@ -86,52 +78,7 @@ class AdaptSettings:
         return AnytimeSettings(seconds=0, gap=0.01, stages=self.rounds)
 
 
-@dataclass(frozen=True, eq=False)
-class Known:
-    """What the agent has: models, their policies, and a prior over them, uniform if None."""
-
-    models: tuple[POMDP, ...]
-    policies: tuple[Policy, ...]
-    prior: np.ndarray | None = None
-
-    def library(self) -> Library:
-        return Library.from_models(self.models, self.prior)
-
-    def task(self, world: POMDP) -> Task:
-        """Trials in `world` alone, for agents that have this library."""
-        library = self.library()
-        first = np.eye(len(self.models))[0]
-        solved = {"policies": stack(self.policies, library.num_states)}
-        return make_task(library, solved, worlds=[world] * len(self.models), weights=first)
-
-    def joined_by(self, model: POMDP, policy: Policy) -> Known:
-        """The library with one more model, all alike likely."""
-        return Known((*self.models, model), (*self.policies, policy))
-
-    def expecting(self, histories: Histories) -> Known:
-        """The library with a prior learnt from histories, and from one more that says nothing."""
-        library = self.library()
-        explained = np.flatnonzero(np.isfinite(np.asarray(_jit_evidences(library, histories))).any(axis=1))
-        if not len(explained):
-            return self
-        prior = Prior.of_library(library)
-        learnt = prior.value(em(prior, histories.take(explained)).params)
-        weights = np.asarray(learnt, np.float64)
-        return dataclasses.replace(self, prior=weights / weights.sum())
-
-
-_jit_evidences, _jit_likelihoods = jax.jit(log_evidences), jax.jit(log_likelihoods)
-
-
-def known(prepared: Prepared, numbers: Sequence[int]) -> Known:
-    """Some of the prepared models, with their policies."""
-    solved: Policy = prepared.task.solved["policies"]
-    models = tuple(prepared.models[k] for k in numbers)
-    vectors, actions = np.asarray(solved.vectors), np.asarray(solved.actions)
-    sizes = [model.num_states for model in models]
-    cut = [(vectors[k, :, :size], actions[k]) for k, size in zip(numbers, sizes, strict=True)]
-    policies = [Policy(*map(jnp.asarray, pair)) for pair in cut]
-    return Known(models, tuple(policies))
+_jit_likelihoods = jax.jit(log_likelihoods)
 
 
 def adapt(
@@ -173,6 +120,7 @@ class _Case:
         self.prepared, self.stranger, self.settings = prepared, stranger, settings
         self.session, self.show, self.solutions = session, show, solutions
         self.known = known(prepared, stranger.library)
+        self._softened: dict[int, Trials] = {}
         self.part = f"{prepared.part}/{stranger.scenario}/model-{stranger.model}"
         self.label = f"{prepared.name} {stranger.scenario} {stranger.model}"
 
@@ -185,7 +133,12 @@ class _Case:
         test = histories.take(np.arange(max(self.settings.episodes), histories.num_histories))
         for episodes in self.settings.episodes:
             lived = histories.take(np.arange(episodes))
-            model, row = self.fitted(lived, test, episodes, repeat)
+            scores = [np.asarray(_jit_likelihoods(model, lived)) for model in self.starts]
+            start = closest(scores)
+            yield SOFTENED.name, episodes, self.softened(start), None
+            usable = np.flatnonzero(np.isfinite(scores[start]))
+            model, row = self.fitted(lived.take(usable), start, episodes, repeat)
+            row |= {"impossible": episodes - len(usable), **self.tested(test, start, model)}
             more = self.known.joined_by(model, self.solve(model))
             part = f"{self.part}/episodes-{episodes}-repeat-{repeat}"
             prior = self.run(part, LEARNT_PRIOR, self.known.expecting(lived))
@@ -220,33 +173,39 @@ class _Case:
         actions, observations = (np.asarray(run.records[name], np.int32) for name in RECORD)
         return Histories(actions, observations, np.ones(actions.shape, bool))
 
+    def softened(self, start: int) -> Trials:
+        """The trials of the agent that has one more model, from which a fit would start; each is played once."""
+        if start not in self._softened:
+            model = self.starts[start]
+            more = self.known.joined_by(model, self.solve(model))
+            self._softened[start] = self.run(f"{self.part}/start-{start}", SOFTENED, more)
+        return self._softened[start]
+
     def fitted(
-        self, lived: Histories, test: Histories, episodes: int, repeat: int
+        self, lived: Histories, start: int, episodes: int, repeat: int
     ) -> tuple[POMDP, dict[str, Any]]:
-        """A model fitted to the histories lived, and what became of it."""
-        scores = [np.asarray(_jit_likelihoods(model, lived)) for model in self.starts]
-        possible = [int(np.isfinite(score).sum()) for score in scores]
-        sums = [float(score[np.isfinite(score)].sum()) for score in scores]
-        best = max(range(len(scores)), key=lambda k: (possible[k], sums[k]))
-        teammate, usable = self.teammates[best], np.flatnonzero(np.isfinite(scores[best]))
+        """A model fitted to the histories lived, and what became of it; the start where there are none."""
+        teammate = self.teammates[start]
         row = {"domain": self.prepared.name, "scenario": self.stranger.scenario, "model": self.stranger.model}
-        row |= {"episodes": episodes, "repeat": repeat, "start": self.stranger.library[best]}
-        row |= {"impossible": episodes - len(usable)}
-        model = self.starts[best]
-        if len(usable):
-            found = fit(
-                teammate,
-                lived.take(usable),
-                self.settings.fit,
-                seed=self.session.seed + repeat,
-                directory=self.directory(f"{episodes}-{repeat}"),
-                progress=self.show(f"{self.label}: fitting {episodes} episodes"),
-            )
-            (model,) = teammate.models(found.params)
-            row |= {"steps": found.steps, "stopped": found.stopped}
-            row |= {"divergence": float(teammate.divergence(found.params))}
-        likely = {"start": self.starts[best], "fitted": model, "true": self.stranger.world}
-        return model, row | {f"test_{name}": mean_likelihood(one, test) for name, one in likely.items()}
+        row |= {"episodes": episodes, "repeat": repeat, "start": self.stranger.library[start]}
+        if not lived.num_histories:
+            return self.starts[start], row
+        found = fit(
+            teammate,
+            lived,
+            self.settings.fit,
+            seed=self.session.seed + repeat,
+            directory=self.directory(f"{episodes}-{repeat}"),
+            progress=self.show(f"{self.label}: fitting {episodes} episodes"),
+        )
+        (model,) = teammate.models(found.params)
+        divergence = float(teammate.divergence(found.params))
+        return model, row | {"steps": found.steps, "stopped": found.stopped, "divergence": divergence}
+
+    def tested(self, test: Histories, start: int, model: POMDP) -> dict[str, float]:
+        """The mean log likelihood of histories that were not learnt from; -inf if one is impossible."""
+        likely = {"start": self.starts[start], "fitted": model, "true": self.stranger.world}
+        return {f"test_{name}": float(jnp.mean(_jit_likelihoods(one, test))) for name, one in likely.items()}
 
     @cached_property
     def teammates(self) -> list[Teammate]:
@@ -278,9 +237,10 @@ class _Case:
         return solution.policy
 
 
-def mean_likelihood(model: POMDP, histories: Histories) -> float:
-    """The mean log likelihood of histories; -inf if one is impossible."""
-    return float(jnp.mean(_jit_likelihoods(model, histories)))
+def closest(scores: Sequence[np.ndarray]) -> int:
+    """The number of the model that explains most histories, and those best; log likelihoods [N] of each model."""
+    finite = [score[np.isfinite(score)] for score in scores]
+    return max(range(len(scores)), key=lambda k: (len(finite[k]), finite[k].sum()))
 
 
 def _rows(prepared: Prepared, runs: Runs) -> list[dict[str, Any]]:

@@ -85,7 +85,7 @@ def random_histories(key: Array, model: POMDP, num_histories: int, num_steps: in
     """Histories of an agent that acts at random."""
 
     def episode(key: Array) -> tuple[Array, Array]:
-        start, *steps = jax.random.split(key, num_steps + 1)
+        keys = jax.random.split(key, num_steps + 1)
 
         def step(state: Array, key: Array) -> tuple[Array, tuple[Array, Array]]:
             choose, move = jax.random.split(key)
@@ -93,7 +93,7 @@ def random_histories(key: Array, model: POMDP, num_histories: int, num_steps: in
             state, observation, _ = environment.step(move, model, state, action)
             return state, (action, observation)
 
-        return jax.lax.scan(step, environment.reset(start, model), jnp.stack(steps))[1]
+        return jax.lax.scan(step, environment.reset(keys[0], model), keys[1:])[1]
 
     actions, observations = jax.jit(jax.vmap(episode))(jax.random.split(key, num_histories))
     return Histories(actions, observations, jnp.ones(actions.shape, bool))

@@ -116,22 +116,26 @@ def _weigh_forward(
     scale = jnp.where(possible, 1 / jnp.where(possible, evidence, 1), 0)
     beliefs = jnp.where(possible[None, :], joint * scale[None, :], predicted)
     log_evidence = jnp.where(possible, jnp.log(jnp.where(possible, evidence, 1)), -jnp.inf)
-    return (beliefs, log_evidence), (observation, predicted, scale, actions, observations)
+    # The next push keeps the beliefs anyway. What was predicted is needed for entries of O that are 0 only, and
+    # lists of possible observations have none.
+    needed = None if isinstance(observation, BlockedObservation) else predicted
+    return (beliefs, log_evidence), (observation, needed, beliefs, scale, actions, observations)
 
 
 def _weigh_backward(kept: tuple, given: tuple[Array, Array]) -> tuple:
-    """With b' = joint / e, by joint(y): (given(y) - sum b' given + given of log e) / e.
-
-    The weights O(z | y, a) are made again rather than kept.
-    """
-    observation, predicted, scale, actions, observations = kept
+    """With b' = joint / e, by joint(y): (given(y) - sum b' given + given of log e) / e."""
+    observation, predicted, beliefs, scale, actions, observations = kept
     by_belief, by_evidence = given
-    weights = likelihood(observation, actions, observations)
-    common = by_evidence - _column_sums(predicted * weights * by_belief) * scale
-    by_joint = (by_belief + common[None, :]) * scale[None, :]
     possible = (scale > 0)[None, :]
-    by_predicted = jnp.where(possible, weights * by_joint, by_belief)
-    by_entry = _by_observation(observation, predicted * by_joint, actions, observations)
+    common = by_evidence - _column_sums(beliefs * by_belief)
+    by_joint = jnp.where(possible, by_belief + common[None, :], 0)  # times e
+    weights = likelihood(observation, actions, observations)
+    by_predicted = jnp.where(possible, weights * by_joint * scale[None, :], by_belief)
+    if predicted is None:
+        by_entry = _by_class(observation, beliefs * by_joint, actions, observations)
+    else:
+        by_weight = (predicted * by_joint * scale[None, :]).T
+        by_entry = jnp.zeros_like(observation.probability).at[actions, :, observations].add(by_weight)
     return _only(observation, by_entry), by_predicted, None, None
 
 
@@ -148,14 +152,14 @@ def likelihood(observation: Observation, actions: Array, observations: Array) ->
     return observation.likelihood_all(actions, observations)
 
 
-def _by_observation(observation: Observation, given: Array, actions: Array, observations: Array) -> Array:
-    """`given` [X, N], by O(z | y, a): its sums over the histories that saw z, and over the states of a class."""
-    if not isinstance(observation, BlockedObservation):
-        return jnp.zeros_like(observation.probability).at[actions, :, observations].add(given.T)
-    by_class = _class_sums(observation, actions, given)  # [C, N]
+def _by_class(observation: BlockedObservation, shares: Array, actions: Array, observations: Array) -> Array:
+    """By O(z | class): `shares` [X, N] summed over the states of the class and the histories that saw z, over O."""
+    by_class = _class_sums(observation, actions, shares)  # [C, N]
     symbols = jnp.arange(observation.num_observations, dtype=observations.dtype)
-    seen = (observations[:, None] == symbols[None, :]).astype(given.dtype)  # [N, Z]
-    return jnp.take_along_axis(by_class @ seen, observation.symbol, axis=1)
+    seen = (observations[:, None] == symbols[None, :]).astype(shares.dtype)  # [N, Z]
+    total = jnp.take_along_axis(by_class @ seen, observation.symbol, axis=1)
+    listed = observation.probability > 0
+    return jnp.where(listed, total / jnp.where(listed, observation.probability, 1), 0)
 
 
 def _class_sums(observation: BlockedObservation, actions: Array, given: Array) -> Array:

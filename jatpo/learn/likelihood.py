@@ -7,9 +7,9 @@ The beliefs are normalised at every step and the logs of the factors added up, s
 nothing. Zeros are exact: what is impossible has log likelihood -inf, and its gradient is that of the other
 steps, finite everywhere.
 
-Reverse mode has to keep the beliefs of all steps, or make them again. The steps are cut into pieces of which
-only the first belief is kept; a piece is run anew when its gradient is due. Memory then grows with the square
-root of T. It is also the fastest on a CPU: what is kept stays in its cache.
+Reverse mode has to keep the beliefs of all steps, or make them again. Beyond `BUDGET` bytes the steps are cut into
+pieces of which only the first belief is kept; a piece is run anew when its gradient is due. Memory then grows with
+the square root of T.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from jatpo.learn.histories import Histories, History
 from jatpo.library import Library
 from jatpo.model import POMDP
 
-KEPT = 2  # arrays [X, N] that a step within a piece keeps for the way back
+BUDGET = 1 << 28  # bytes up to which all beliefs are kept
 MOST = 60.0  # exp of it is finite in single precision
 
 
 class Steps(NamedTuple):
-    """Actions, observations and mask with time first, cut into pieces [T / piece, piece, N]."""
+    """What was done, seen and done next, with time first, cut into pieces [T / piece, piece, N]."""
 
     actions: Array
     observations: Array
     mask: Array
+    following: Array
 
 
 def log_likelihood(model: POMDP, history: History) -> Array:
@@ -51,24 +52,30 @@ def log_likelihoods(model: POMDP, histories: Histories, piece: int | None = None
     num_histories, num_steps = histories.actions.shape
     if num_steps == 0:
         return jnp.zeros(num_histories, model.dtype)
-    steps = _cut(histories, piece or piece_length(num_steps))
+    each = model.num_states * num_histories * jnp.dtype(model.dtype).itemsize
+    kept = 1 if model.storage == "blocked" else 2  # arrays [X, N] that a step keeps for the way back
+    steps = _cut(histories, piece or piece_length(num_steps, kept, each))
     start = jnp.broadcast_to(model.initial[:, None], (model.num_states, num_histories))
+    predicted = columns.push(model.transition, start, jnp.asarray(histories.actions)[:, 0])
 
     def along(carry: tuple[Array, Array], steps: Steps) -> tuple[tuple[Array, Array], None]:
         return jax.lax.scan(partial(_step, model), carry, steps)
 
     nothing = jnp.zeros(num_histories, model.dtype)
     again = along if len(steps.mask) == 1 else jax.checkpoint(along)
-    (_, total), _ = jax.lax.scan(again, (start, nothing), steps)
+    (_, total), _ = jax.lax.scan(again, (predicted, nothing), steps)
     return total
 
 
 def _step(model: POMDP, carry: tuple[Array, Array], steps: Steps) -> tuple[tuple[Array, Array], None]:
-    """One step of all histories: beliefs [X, N] and log likelihoods so far [N]."""
-    beliefs, total = carry
-    predicted = columns.push(model.transition, beliefs, steps.actions)
+    """What all histories saw, and their next actions: predicted beliefs [X, N] and log likelihoods so far [N].
+
+    In this order all that a step has to keep for the way back is the belief in its middle.
+    """
+    predicted, total = carry
     beliefs, log_evidence = columns.weigh(model.observation, predicted, steps.actions, steps.observations)
-    return (beliefs, total + jnp.where(steps.mask, log_evidence, 0)), None
+    predicted = columns.push(model.transition, beliefs, steps.following)
+    return (predicted, total + jnp.where(steps.mask, log_evidence, 0)), None
 
 
 def _cut(histories: Histories, piece: int) -> Steps:
@@ -79,12 +86,19 @@ def _cut(histories: Histories, piece: int) -> Steps:
         padded = jnp.pad(jnp.asarray(part).T, ((0, extra), (0, 0)))
         return padded.reshape(-1, piece, padded.shape[1])
 
-    return Steps(*(pieces(part) for part in (histories.actions, histories.observations, histories.mask)))
+    actions = jnp.asarray(histories.actions)
+    following = jnp.pad(actions[:, 1:], ((0, 0), (0, 1)))
+    return Steps(*(pieces(part) for part in (actions, histories.observations, histories.mask, following)))
 
 
-def piece_length(num_steps: int) -> int:
-    """The piece for which a gradient keeps least: c of T steps keep 2 c + T / c arrays of beliefs."""
-    return max(1, round(math.sqrt(num_steps / KEPT)))
+def piece_length(num_steps: int, kept: int, belief_bytes: int) -> int:
+    """All steps if what a gradient keeps of them fits `BUDGET`; the piece that keeps least otherwise.
+
+    Pieces of c of T steps keep `kept` · c + T / c arrays of `belief_bytes`. Lengths in between are slower than either.
+    """
+    if kept * num_steps * belief_bytes <= BUDGET:
+        return num_steps
+    return max(1, round(math.sqrt(num_steps / kept)))
 
 
 def log_evidences(library: Library, histories: Histories) -> Array:
