@@ -82,8 +82,8 @@ def _misfits(rows: Sequence[Row]) -> str:
         return ""
     lines = ["## Cells that do not fit", ""]
     lines += [
-        "The last column says how often 32 of our own trials, drawn at random, have a mean as far off: where a few trials "
-        "fail badly, a small sample without them has a high mean and a small error at once.",
+        "The last column says how often 32 of our own trials, drawn at random, have a mean as far off: where a "
+        "few trials fail badly, a small sample without them has a high mean and a small error at once.",
         "",
     ]
     head = ["domain", "agent", "ours", "published", "difference in standard errors", "chance"]

@@ -48,7 +48,18 @@ def test_simulated_histories(capsys, meeting, tmp_path):
 def test_the_noise_goes_into_a_library_that_evaluate_takes(capsys, meeting):
     simulated(capsys, meeting, "--noise", 0.35, "--model", 0, count=200)
     code, out, err = call(
-        capsys, "learn", meeting, "--from", "h.jsonl", "--what", "noise", "--model", 0, "--out", "fitted", "-q"
+        capsys,
+        "learn",
+        meeting,
+        "--from",
+        "h.jsonl",
+        "--what",
+        "noise",
+        "--model",
+        0,
+        "--out",
+        "fitted",
+        "-q",
     )
     assert (code, err) == (0, "")
     lines = out.splitlines()
@@ -129,15 +140,27 @@ WRONG = {
     "nothing": ((), "there is nothing to learn from: give --from HISTORIES.jsonl, or --simulate N for some"),
     "no file": (("--from", "gone.jsonl"), "the histories gone.jsonl cannot be read"),
     "bad line": (("--from", "bad.jsonl"), "bad.jsonl:2: step 0 has action \"lefft\"; did you mean 'left'?"),
-    "what": (("--from", "h.jsonl", "--what", "noisy"), "no thing to learn is called 'noisy'; did you mean 'noise'?"),
+    "what": (
+        ("--from", "h.jsonl", "--what", "noisy"),
+        "no thing to learn is called 'noisy'; did you mean 'noise'?",
+    ),
     "method": (("--from", "h.jsonl", "--method", "ems"), "no method is called 'ems'; did you mean 'em'?"),
     "model": (("--from", "h.jsonl", "--model", 2), "meeting has models 0 to 1, and model 2 was asked for"),
     "prior of one": (("--from", "h.jsonl", "--what", "prior", "--model", 0), "a prior is over all models"),
-    "by": (("--from", "h.jsonl", "--by", "mat"), "no variable of the states is called 'mat'; did you mean 'mate'?"),
+    "by": (
+        ("--from", "h.jsonl", "--by", "mat"),
+        "no variable of the states is called 'mat'; did you mean 'mate'?",
+    ),
     "both": (("--from", "h.jsonl", "--simulate", 3), "--simulate writes histories: give --out FILE.jsonl"),
     "no out": (("--simulate", 3), "--simulate writes histories: give --out FILE.jsonl"),
-    "in use": (("--from", "h.jsonl", "--out", "."), ". is there already: choose another directory or remove it"),
-    "true model": (("--simulate", 3, "--agent", "random", "--out", "x", "--model", 5), "meeting has models 0 to 1"),
+    "in use": (
+        ("--from", "h.jsonl", "--out", "."),
+        ". is there already: choose another directory or remove it",
+    ),
+    "true model": (
+        ("--simulate", 3, "--agent", "random", "--out", "x", "--model", 5),
+        "meeting has models 0 to 1",
+    ),
 }
 
 
@@ -156,7 +179,7 @@ def test_errors_are_one_line(name, capsys, meeting, tmp_path):
 def test_targets(tmp_path):
     (tmp_path / "empty").mkdir()
     check_target(tmp_path / "empty")
-    with pytest.raises(JatpoError, match="there is no directory .*gone: make it first"):
+    with pytest.raises(JatpoError, match=r"there is no directory .*gone: make it first"):
         check_target(tmp_path / "gone" / "fitted")
 
 

@@ -91,7 +91,9 @@ def test_noise_that_is_not_smooth():
 
     domains.register("jumps", models=1)(jumps)
     try:
-        with pytest.raises(JatpoError, match="the observations of jumps:0 do not depend smoothly on its noise"):
+        with pytest.raises(
+            JatpoError, match="the observations of jumps:0 do not depend smoothly on its noise"
+        ):
             Noise.of_domain("jumps")
     finally:
         del domains.registry._domains["jumps"]
@@ -123,7 +125,7 @@ def test_a_teammate_that_answers_the_agents_action():
     assert teammate.initial.shape == (4, 1730, 4)
     close_to = world.describe().pomdp()
     found = jax.jit(Teammate.model_of)(teammate, teammate.initial).to_sparse()
-    a, x, y, p = close_to.to_sparse().transition
+    _, _, y, p = close_to.to_sparse().transition
     kept = found.transition[3] > 1e-4
     np.testing.assert_array_equal(found.transition[2][kept], y)
     np.testing.assert_allclose(found.transition[3][kept], p, atol=1e-5)
@@ -134,7 +136,9 @@ def test_states_share_rows_by_their_variables():
     np.testing.assert_array_equal(groups(names, "teammate"), [0, 0, 1, 2])
     np.testing.assert_array_equal(groups(names, "agent"), [0, 1, 1, 2])
     np.testing.assert_array_equal(groups(names, "teammate, agent"), [0, 1, 2, 3])
-    with pytest.raises(JatpoError, match=r"no variable of the states is called 'teamate'; did you mean 'teammate'\?"):
+    with pytest.raises(
+        JatpoError, match=r"no variable of the states is called 'teamate'; did you mean 'teammate'\?"
+    ):
         groups(names, "teamate")
 
 
@@ -176,7 +180,10 @@ def test_gradients_by_parameters_are_those_of_finite_differences(what, meeting, 
 def test_expected_replies_are_those_of_the_enumeration(meeting, x64):
     world = domains.get(meeting).structure(0)
     teammate = Teammate.of_world(world, soften=0.3)
-    histories = [History(np.array([0, 1]), np.array([1, 0])), History(np.array([1, 1, 0]), np.array([0, 0, 2]))]
+    histories = [
+        History(np.array([0, 1]), np.array([1, 0])),
+        History(np.array([1, 1, 0]), np.array([0, 0, 2])),
+    ]
     _, counts = _count(teammate, teammate.start(), teammate.prepare(Histories.from_list(histories)))
     sure = [np.broadcast_to(np.eye(2)[u], (4, 2)) for u in range(2)]
     each = [dense(world.mmdp.pomdp(one, world.sensor, world.observations).pomdp()) for one in sure]
@@ -202,7 +209,9 @@ def test_expected_failures_are_those_of_the_enumeration(x64):
 
 def full(**options):
     """Settings under which a fit goes all the way, on all histories at once."""
-    return FitSettings(**{"held_out": 0.0, "batch": 10_000, "rate": 0.1, "patience": 60, "improvement": 0, **options})
+    return FitSettings(
+        **{"held_out": 0.0, "batch": 10_000, "rate": 0.1, "patience": 60, "improvement": 0, **options}
+    )
 
 
 @pytest.mark.parametrize("trust", [0.0, 5.0])
@@ -242,7 +251,9 @@ def test_a_known_noise_is_found(meeting):
     noise = Noise.of_domain(meeting, [0])
     found = fit(noise, histories, FitSettings(rate=0.2, trust=0, batch=256, steps=60))
     assert float(noise.level) == pytest.approx(0.1)
-    assert float(noise.value(found.params)) == pytest.approx(0.3, abs=0.05)  # 4 standard errors of 1500 readings
+    assert float(noise.value(found.params)) == pytest.approx(
+        0.3, abs=0.05
+    )  # 4 standard errors of 1500 readings
     assert found.held_out > found.start_held_out
 
 
@@ -329,12 +340,16 @@ def test_a_fit_that_is_stopped_goes_on_to_the_same_result(stop_at, meeting, tmp_
 
     with pytest.raises(Stop):
         fit(part, histories, settings, directory=tmp_path, progress=interrupt)
-    resumed = fit(part, histories, settings, directory=tmp_path, progress=lambda step, *_, **__: steps.append(step))
+    resumed = fit(
+        part, histories, settings, directory=tmp_path, progress=lambda step, *_, **__: steps.append(step)
+    )
     assert steps[0] == stop_at + 5  # what was done is not done again
     assert float(resumed.params) == float(whole.params)
     assert resumed.curve == whole.curve and resumed.stopped == whole.stopped
     steps.clear()
-    again = fit(part, histories, settings, directory=tmp_path, progress=lambda step, *_, **__: steps.append(step))
+    again = fit(
+        part, histories, settings, directory=tmp_path, progress=lambda step, *_, **__: steps.append(step)
+    )
     assert steps == [] and float(again.params) == float(whole.params)
 
 

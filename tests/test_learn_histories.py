@@ -32,7 +32,10 @@ def test_names_and_numbers_comments_and_other_keys(tmp_path):
 
 BAD = {
     "no JSON": ('{"actions": [', r"h.jsonl:2: this is no JSON \(.*\): write one object to a line"),
-    "no object": ("[1, 2]", r'h.jsonl:2: expected an object \{"actions": \[\.\.\.\], "observations": \[\.\.\.\]\}'),
+    "no object": (
+        "[1, 2]",
+        r'h.jsonl:2: expected an object \{"actions": \[\.\.\.\], "observations": \[\.\.\.\]\}',
+    ),
     "misspelt": (
         {"action": [0], "observations": [0]},
         r"""h.jsonl:2: expected a list under "actions"; did you mean 'action'\?""",
@@ -53,7 +56,10 @@ BAD = {
         "h.jsonl:2: step 0 has observation 3, expected a name or a number from 0 to 2",
     ),
     "negative": ({"actions": [-1], "observations": [0]}, "h.jsonl:2: step 0 has action -1, expected"),
-    "a truth value": ({"actions": [True], "observations": [0]}, "h.jsonl:2: step 0 has action true, expected"),
+    "a truth value": (
+        {"actions": [True], "observations": [0]},
+        "h.jsonl:2: step 0 has action true, expected",
+    ),
     "a fraction": ({"actions": [0.5], "observations": [0]}, "h.jsonl:2: step 0 has action 0.5, expected"),
     "nested": ({"actions": [[0]], "observations": [0]}, r"h.jsonl:2: step 0 has action \[0\], expected"),
 }

@@ -96,7 +96,9 @@ one_gradient = jax.jit(jax.grad(log_likelihood, allow_int=True))
 
 
 @pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("name", ["plain", "hard zeros", "absorbing", "hub", "all hubs", "same observation", "rare"])
+@pytest.mark.parametrize(
+    "name", ["plain", "hard zeros", "absorbing", "hub", "all hubs", "same observation", "rare"]
+)
 def test_the_gradient_is_that_of_finite_differences(name, storage, x64):
     model = example(name, 2)
     history = draw(model, 3, 4)
@@ -314,7 +316,9 @@ def test_new_probabilities_keep_both_lists_in_step(name, x64):
     moves = changed.to_dense().transition
     belief = random.dirichlet(np.ones(model.sizes[1]))
     for a in range(model.sizes[0]):
-        np.testing.assert_allclose(changed.transition.push(jnp.asarray(belief), a), belief @ moves[a], rtol=1e-12)
+        np.testing.assert_allclose(
+            changed.transition.push(jnp.asarray(belief), a), belief @ moves[a], rtol=1e-12
+        )
     assert not np.allclose(moves, model.transition)
 
 

@@ -10,7 +10,16 @@ from jatpo.cli.evaluate import Json, Quiet, chosen_sources, working
 from jatpo.cli.output import print_json, print_table
 
 DOMAINS = ("gridworld", "isr")
-COLUMNS = ("domain", "gradient", "parameters", "filter_ms", "gradient_ms", "ratio", "memory_mb", "all_beliefs_mb")
+COLUMNS = (
+    "domain",
+    "gradient",
+    "parameters",
+    "filter_ms",
+    "gradient_ms",
+    "ratio",
+    "memory_mb",
+    "all_beliefs_mb",
+)
 
 
 def learn(

@@ -24,11 +24,13 @@ from jatpo.errors import JatpoError
 
 if TYPE_CHECKING:
     from jatpo.learn.adapting import Learned
-    from jatpo.learn.fitting import Fitted, FitSettings
+    from jatpo.learn.fitting import FitSettings, Fitted
 
 
 def learn(
-    name: Annotated[str, typer.Argument(help="A domain, one of its models (ntu:1), a .POMDP file or a library.")],
+    name: Annotated[
+        str, typer.Argument(help="A domain, one of its models (ntu:1), a .POMDP file or a library.")
+    ],
     source: Annotated[
         Path | None, typer.Option("--from", help="Histories of the ad hoc agent, one JSON object to a line.")
     ] = None,
@@ -40,7 +42,8 @@ def learn(
         ),
     ] = None,
     by: Annotated[
-        str, typer.Option(help="teammate: by state, by features, or by variables of the state (teammate,agent).")
+        str,
+        typer.Option(help="teammate: by state, by features, or by variables of the state (teammate,agent)."),
     ] = "state",
     out: Annotated[
         Path | None, typer.Option(help="Directory for the library that has learned; --simulate: the file.")
@@ -83,14 +86,20 @@ def learn(
     if simulate is not None:
         if source is not None or out is None:
             raise JatpoError("--simulate writes histories: give --out FILE.jsonl, and no --from")
-        _simulate(name, simulate, agent, model, noise, horizon, out, seed, rules, seconds, solutions, json, quiet)
+        _simulate(
+            name, simulate, agent, model, noise, horizon, out, seed, rules, seconds, solutions, json, quiet
+        )
         return
     if source is None:
-        raise JatpoError("there is nothing to learn from: give --from HISTORIES.jsonl, or --simulate N for some")
+        raise JatpoError(
+            "there is nothing to learn from: give --from HISTORIES.jsonl, or --simulate N for some"
+        )
     from jatpo.learn.fitting import FitSettings
 
     settings = FitSettings(steps=steps, rate=rate, batch=batch, held_out=held_out, trust=trust)
-    _learn(name, source, what, model, by, out, replace, method, settings, seed, rules, checkpoints, json, quiet)
+    _learn(
+        name, source, what, model, by, out, replace, method, settings, seed, rules, checkpoints, json, quiet
+    )
 
 
 def _learn(
@@ -130,11 +139,18 @@ def _learn(
     learned = adapting.conclude(library, chosen, fitted, replace)
     if out is not None:
         write_library(out, library, learned.entries, learned.prior)
-    facts = {**learned.facts, "histories": histories.num_histories, **_fit_facts(fitted), "out": out and str(out)}
+    facts = {
+        **learned.facts,
+        "histories": histories.num_histories,
+        **_fit_facts(fitted),
+        "out": out and str(out),
+    }
     if json:
         print_json({**facts, "curve": fitted.curve})
         return
-    print_table(("measure", "start", "learned"), _rows(learned, fitted), title=_title(name, what, library, learned))
+    print_table(
+        ("measure", "start", "learned"), _rows(learned, fitted), title=_title(name, what, library, learned)
+    )
     print(f"\n{histories.num_histories} histories, {fitted.steps} steps, stopped: {fitted.stopped}")
     if out is not None:
         print(f"the library is in {out}; try: jatpo evaluate {out}")
@@ -142,7 +158,9 @@ def _learn(
 
 def _title(name: str, what: str, library: Any, learned: Learned) -> str:
     begun = learned.facts["model"]
-    return f"{what} of {name}" + ("" if begun is None else f", beginning with model {begun} ({library.labels[begun]})")
+    return f"{what} of {name}" + (
+        "" if begun is None else f", beginning with model {begun} ({library.labels[begun]})"
+    )
 
 
 def _rows(learned: Learned, fitted: Fitted) -> list[tuple[Any, ...]]:
@@ -165,7 +183,15 @@ def _rows(learned: Learned, fitted: Fitted) -> list[tuple[Any, ...]]:
 
 
 def _fit_facts(fitted: Fitted) -> dict[str, Any]:
-    names = ("log_likelihood", "start_log_likelihood", "held_out", "start_held_out", "steps", "stopped", "seconds")
+    names = (
+        "log_likelihood",
+        "start_log_likelihood",
+        "held_out",
+        "start_held_out",
+        "steps",
+        "stopped",
+        "seconds",
+    )
     return {name: getattr(fitted, name) for name in names}
 
 

@@ -51,7 +51,9 @@ def _keep_compiled_programs() -> None:
     import platform
 
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    place = os.path.join(home, "jatpo", f"compiled-{platform.node() or 'here'}")  # a program suits one machine
+    place = os.path.join(
+        home, "jatpo", f"compiled-{platform.node() or 'here'}"
+    )  # a program suits one machine
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", place)
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 

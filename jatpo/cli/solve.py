@@ -24,7 +24,9 @@ COLUMNS = ("domain", "model", "lower", "upper", "vectors", "stages", "backups", 
 
 
 def solve(
-    names: Annotated[list[str], typer.Argument(help="Domains, .POMDP files or libraries; 'all': all domains.")],
+    names: Annotated[
+        list[str], typer.Argument(help="Domains, .POMDP files or libraries; 'all': all domains.")
+    ],
     model: Annotated[int | None, typer.Option(help="Only this model of each.")] = None,
     pool: Annotated[
         bool, typer.Option("--pool", help="All models of a domain, not only the main table's.")

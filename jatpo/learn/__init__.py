@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jatpo.learn.baum_welch import em
-    from jatpo.learn.fitting import Fitted, FitSettings, fit
+    from jatpo.learn.fitting import FitSettings, Fitted, fit
     from jatpo.learn.histories import Histories, History
     from jatpo.learn.jsonl import read_histories, write_histories
     from jatpo.learn.likelihood import (

@@ -1,8 +1,8 @@
 """From a library and histories to a library that has learned: what `jatpo learn` does, without the printing.
 
-    noise       every model (or the one chosen) at the learned level
-    prior       the same models with the learned prior
-    teammate    the models and one more, in which the teammate acts as learned
+noise       every model (or the one chosen) at the learned level
+prior       the same models with the learned prior
+teammate    the models and one more, in which the teammate acts as learned
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jatpo.files import UserLibrary
 from jatpo.files.library import Origin
 from jatpo.learn.baum_welch import em
 from jatpo.learn.entry import Entry, kept_entries
-from jatpo.learn.fitting import Fitted, FitSettings, Progress, fit, log_likelihoods
+from jatpo.learn.fitting import FitSettings, Fitted, Progress, fit, log_likelihoods
 from jatpo.learn.histories import Histories
 from jatpo.learn.noise import Noise
 from jatpo.learn.prior import Prior
@@ -54,10 +54,14 @@ def plan(
     if what not in WHAT:
         raise unknown("thing to learn", what, WHAT)
     if model is not None and not 0 <= model < library.num_models:
-        raise JatpoError(f"{library.name} has models 0 to {library.num_models - 1}, and model {model} was asked for")
+        raise JatpoError(
+            f"{library.name} has models 0 to {library.num_models - 1}, and model {model} was asked for"
+        )
     if what == "prior":
         if model is not None or library.num_models < 2:
-            raise JatpoError("a prior is over all models of a library: leave --model out, and give two models or more")
+            raise JatpoError(
+                "a prior is over all models of a library: leave --model out, and give two models or more"
+            )
         return Plan(what, Prior.of_library(library.stacked()), None)
     if what == "noise":
         return Plan(what, _noise(library, model), model)
@@ -169,7 +173,9 @@ def _same(one: POMDP, other: POMDP) -> bool:
     for first, second in zip(one.to_sparse()[:2], other.to_sparse()[:2], strict=True):
         both = {}
         for sign, (a, x, y, p) in ((1, first), (-1, second)):
-            for key, value in zip(zip(a.tolist(), x.tolist(), y.tolist(), strict=True), p.tolist(), strict=True):
+            for key, value in zip(
+                zip(a.tolist(), x.tolist(), y.tolist(), strict=True), p.tolist(), strict=True
+            ):
                 both[key] = both.get(key, 0.0) + sign * value
         if max(map(abs, both.values()), default=0.0) > SAME:
             return False
@@ -180,4 +186,8 @@ def _moved(teammate: Teammate, params: Any) -> dict[str, Any]:
     """How far a teammate has moved from its start: half the summed absolute difference, mean and largest row."""
     rows = jax.device_get((teammate.weights(params), teammate.initial))
     distance = np.abs(rows[0] - rows[1]).sum(axis=-1) / 2
-    return {"rows": int(distance.size), "moved_mean": float(distance.mean()), "moved_most": float(distance.max())}
+    return {
+        "rows": int(distance.size),
+        "moved_mean": float(distance.mean()),
+        "moved_most": float(distance.max()),
+    }

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jatpo.learn.fitting import Fitted, Params, Parametrisation, Progress, _possible, log_likelihoods, pieces
+from jatpo.learn.fitting import Fitted, Parametrisation, Params, Progress, _possible, log_likelihoods, pieces
 from jatpo.learn.histories import Histories
 
 

@@ -91,7 +91,9 @@ def _products(rows: list[Array], others: list[Array], index: Array) -> Array:
     flat = index.reshape(-1)
     shape = (*index.shape, rows[0].shape[1])
     pairs = zip(rows, others, strict=True)
-    partial_sums = sum(row[:, None, :] * _rows(other, flat).reshape(shape) for row, other in pairs)  # [X, S, lanes]
+    partial_sums = sum(
+        row[:, None, :] * _rows(other, flat).reshape(shape) for row, other in pairs
+    )  # [X, S, lanes]
     return partial_sums @ jnp.ones(shape[2], rows[0].dtype)
 
 
@@ -99,7 +101,9 @@ _push_blocked.defvjp(_push_forward, _push_backward)
 
 
 @jax.custom_vjp
-def weigh(observation: Observation, predicted: Array, actions: Array, observations: Array) -> tuple[Array, Array]:
+def weigh(
+    observation: Observation, predicted: Array, actions: Array, observations: Array
+) -> tuple[Array, Array]:
     """`predicted` [X, N] given what was seen after each action [N], and the log evidence [N].
 
     An impossible observation leaves the predicted belief and a log evidence of -inf, with gradient 0.

@@ -58,7 +58,10 @@ def write_library(
     draft = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         draft.mkdir()
-        lines = [*_head(library, prior), *(line for k, entry in enumerate(entries) for line in _entry(draft, k, entry))]
+        lines = [
+            *_head(library, prior),
+            *(line for k, entry in enumerate(entries) for line in _entry(draft, k, entry)),
+        ]
         (draft / MANIFEST).write_text("\n".join(lines) + "\n", encoding="utf-8")
         if target.is_dir():
             target.rmdir()

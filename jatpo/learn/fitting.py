@@ -153,7 +153,9 @@ def fit(
     start = parametrisation.start()
     data = parametrisation.prepare(histories)
     train, held = _split(histories.num_histories, settings.held_out, seed)
-    checkpoints = Checkpoints(directory, digest(parametrisation, histories, settings, seed)) if directory else None
+    checkpoints = (
+        Checkpoints(directory, digest(parametrisation, histories, settings, seed)) if directory else None
+    )
     look = partial(_mean, parametrisation, data=data)
     _possible(parametrisation, start, data)
     run = _begin(start, look(start, held if len(held) else train))

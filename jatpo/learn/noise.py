@@ -5,8 +5,8 @@ A sensor or a move that fails with probability ε, d of them at once, makes ever
     P_ε = sum_j ε^j (1 - ε)^(d - j) K_j,   K_j ≥ 0:   j of d trials failed.
 
 A domain's K_j are found by building it at some levels and solving for them; that the polynomial is right is
-checked at levels in between. The teammate stays as it is at the domain's own level. A model from a file has no noise of its own to vary: there ε is the share of
-readings that are replaced by a uniformly random one, which is the case d = 1.
+checked at levels in between. The teammate stays as it is at the domain's own level. A model from a file has no noise
+of its own to vary: there ε is the share of readings that are replaced by a uniformly random one, the case d = 1.
 """
 
 from __future__ import annotations
@@ -65,7 +65,10 @@ class Noise:
         usual = domain.values(rules)["noise"] if own is None else own
         start = usual if level is None else level
         chosen = range(domain.models) if models is None else models
-        parts = [_polynomials(_builder(name, model, rules, usual, overrides), f"{name}:{model}") for model in chosen]
+        parts = [
+            _polynomials(_builder(name, model, rules, usual, overrides), f"{name}:{model}")
+            for model in chosen
+        ]
         return cls._stacked(parts, prior, start)
 
     @classmethod
@@ -89,7 +92,10 @@ class Noise:
     def _stacked(cls, parts: Sequence[tuple], prior: Any, level: float) -> Noise:
         """From each model with its K_j of P and of O."""
         base = Library.from_models(
-            [model.replace(transition=moved.storage, observation=seen.storage) for model, moved, seen in parts],
+            [
+                model.replace(transition=moved.storage, observation=seen.storage)
+                for model, moved, seen in parts
+            ],
             prior,
         )
         start = jnp.asarray(min(max(level, 1e-3), 1 - 1e-3), base.prior.dtype)
@@ -134,7 +140,9 @@ class Noise:
     def models(self, params: Array) -> list[POMDP]:
         """The models at the learned level, checked and named."""
         library, sizes = _jit_library(self, params), self.base.state_mask.sum(axis=1).tolist()
-        return [support.finished(library.model(k), names, sizes[k]) for k, names in enumerate(self.base.names)]
+        return [
+            support.finished(library.model(k), names, sizes[k]) for k, names in enumerate(self.base.names)
+        ]
 
     def prepare(self, histories: Histories) -> Histories:
         return jax.tree.map(jnp.asarray, histories)
@@ -187,7 +195,9 @@ def _polynomials(build: Callable[[float], Description], what: str) -> tuple:
         built = [build(float(level)) for level in levels]
         sizes = (built[0].num_actions, built[0].num_states)
         moved = support.align_transitions([one.transition for one in built], *sizes)
-        seen = support.align_observations([one.observation for one in built], *sizes, built[0].num_observations)
+        seen = support.align_observations(
+            [one.observation for one in built], *sizes, built[0].num_observations
+        )
         found = [_solve(part.entries, levels, most) for part in (moved, seen)]
         if found[0] is not None and found[1] is not None:
             aligned = [part._replace(entries=e) for part, e in zip((moved, seen), found, strict=True)]

@@ -53,9 +53,7 @@ class Prior:
         """The models, which are as they were."""
         del params
         sizes = self.base.state_mask.sum(axis=1).tolist()
-        return [
-            finished(self.base.model(k), names, sizes[k]) for k, names in enumerate(self.base.names)
-        ]
+        return [finished(self.base.model(k), names, sizes[k]) for k, names in enumerate(self.base.names)]
 
     def prepare(self, histories: Histories) -> Array:
         """The log evidence of every history under every model [N, K]."""

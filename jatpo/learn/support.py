@@ -82,7 +82,9 @@ def align_transitions(kernels: Sequence[Coordinates], num_actions: int, num_stat
     return Aligned(BlockedTransition(**_arrays(parts)), np.stack(lists))
 
 
-def align_observations(kernels: Sequence[Coordinates], num_actions: int, num_states: int, size: int) -> Aligned:
+def align_observations(
+    kernels: Sequence[Coordinates], num_actions: int, num_states: int, size: int
+) -> Aligned:
     """Kernels (a, y, z, p) on the union of their supports; states whose rows agree in all kernels share one."""
     (row, z), values = _union(kernels, num_states, size)
     number = num_actions * num_states
@@ -112,7 +114,9 @@ def _union(kernels: Sequence[Coordinates], num_rows: int, num_columns: int) -> t
 def _arrays(parts: dict[str, np.ndarray]) -> dict[str, Array]:
     """On the device: indices as int32, numbers in JAX's precision."""
     real = jax.dtypes.canonicalize_dtype(np.float64)
-    kinds = {name: np.int32 if np.issubdtype(part.dtype, np.integer) else real for name, part in parts.items()}
+    kinds = {
+        name: np.int32 if np.issubdtype(part.dtype, np.integer) else real for name, part in parts.items()
+    }
     return {name: jax.device_put(part.astype(kinds[name])) for name, part in parts.items()}
 
 

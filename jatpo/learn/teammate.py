@@ -123,7 +123,9 @@ class Teammate:
         """A library of this one model."""
         models = jax.tree.map(lambda leaf: leaf[None], self.model_of(self.weights(params)))
         dtype = self.base.dtype
-        return Library(models, jnp.ones((1, self.base.num_states), bool), jnp.ones(1, dtype), (self.base.names,))
+        return Library(
+            models, jnp.ones((1, self.base.num_states), bool), jnp.ones(1, dtype), (self.base.names,)
+        )
 
     def models(self, params: Array) -> list[POMDP]:
         """The learned model, checked and named."""

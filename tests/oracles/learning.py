@@ -35,7 +35,9 @@ def filtered_log_likelihood(transition, observation, initial, actions, observati
 
 def mixture(models, prior, actions, observations):
     """The marginal log likelihood and the posterior over models (transition, observation, initial)."""
-    joint = np.array([p * likelihood(*model, actions, observations) for p, model in zip(prior, models, strict=True)])
+    joint = np.array(
+        [p * likelihood(*model, actions, observations) for p, model in zip(prior, models, strict=True)]
+    )
     return np.log(joint.sum()), joint / joint.sum()
 
 
