@@ -75,7 +75,8 @@ def several_steps(
     again, wide = (jnp.tile(part, (1,) * (part.ndim - 1) + actions.shape[:1]) for part in (uniform, joint))
     arriving = jax.vmap(lambda model, own: columns.push(model.transition, own, flat))(models, wide)
     sight = knowledge.solved["action_values"].sight
-    chances = jnp.sum(jax.vmap(lambda *parts: _chances(*parts, flat))(sight, arriving), axis=0)  # [Z, C B]
+    of_models = jax.vmap(_chances, in_axes=(0, 0, None))(sight, arriving, flat)
+    chances = jnp.sum(of_models, axis=0)  # [Z, C B]
     every = jnp.broadcast_to(knowledge.actions[:, None], (knowledge.actions.shape[0], flat.shape[0]))
 
     def of_sample(number: Array) -> Array:
