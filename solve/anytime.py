@@ -68,7 +68,8 @@ def draw(settings: AnytimeSettings, model: POMDP, random: np.random.Generator) -
     uniform = random.random((steps, 2, guided), model.dtype)
     noise = random.gumbel(size=(steps, model.num_observations, guided)).astype(model.dtype)
     astray = random.random((steps, 3, others), model.dtype)
-    return Chance(*jax.device_put((uniform, noise, astray)), float(random.random(1, model.dtype)[0]))
+    uniform, noise, astray = jax.device_put((uniform, noise, astray))
+    return Chance(uniform, noise, astray, float(random.random(1, model.dtype)[0]))
 
 
 def begin(problem: Problem, settings: AnytimeSettings, key: Array) -> Run:
@@ -139,7 +140,7 @@ def advance(
 
 
 def _way(optimists: int, stray: float, model: POMDP) -> Way:
-    return Way(np.int32(optimists), np.asarray(stray, model.dtype))
+    return Way(*jax.device_put((np.int32(optimists), np.asarray(stray, model.dtype))))
 
 
 def _why(settings: AnytimeSettings, run: Run, bound: float) -> str:

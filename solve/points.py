@@ -111,7 +111,7 @@ def explore(
     model: POMDP,
     count: int,
     steps: int,
-    walk: Callable[[Array, POMDP], Array] = jit_random_walk,
+    walk: Callable[..., Array] = jit_random_walk,  # (uniform, model)
     rounds: int = 8,
 ) -> Array:
     """Beliefs met on walks [X, count]; repeated where `rounds` rounds of walks meet fewer."""

@@ -194,7 +194,7 @@ def tour(
     met = jit_walk(chance, problem.model, upper, vectors, way)
     beliefs, loop, gap, mark = jit_gather(met, kept, vectors, upper, mark_by(problem.model))
     start = before = np.asarray(loop.value)
-    tight = 2 * float(stage.rounding(before))
+    tight = 2 * float(stage.rounding(loop.value))
     batches = worth(Met(np.asarray(gap), np.asarray(mark)), kept.shape[1], merge, tight)
     sweeps, full = 0, False
     while not full and sweeps * len(batches) < met.shape[0]:
@@ -205,7 +205,8 @@ def tour(
             break
     new, staying = close(loop, beliefs, chance.luck, kept.shape[1])
     backups = sweeps * sum(len(columns) for columns in batches)
-    return new, staying, stage.StageInfo(np.max(before - start), np.int32(backups), np.asarray(full))
+    done = jax.device_put((np.max(before - start), np.int32(backups), np.asarray(full)))
+    return new, staying, stage.StageInfo(*done)
 
 
 def _sweep(

@@ -1,6 +1,8 @@
 """`jatpo learn` and `jatpo bench learn`: output, files that work, resuming, errors."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -193,3 +195,13 @@ def test_the_benchmark(capsys, meeting):
     assert all(row["ratio"] == pytest.approx(row["gradient_ms"] / row["filter_ms"]) for row in rows)
     assert all(row["memory_mb"] > 0 for row in rows)
     assert rows[0]["all_beliefs_mb"] == pytest.approx(4 * 4 * 5 * 4 / 1e6)
+
+
+def test_the_page_says_what_python_prints(capsys):
+    """Its Python blocks run one after the other and print what their comments promise."""
+    page = (Path(__file__).parent.parent / "docs" / "learning.md").read_text()
+    code = "".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+    exec(compile(code, "learning.md", "exec"), {})
+    promised = re.findall(r"^print\(.*# (True|False)$", code, re.MULTILINE)
+    assert len(promised) == 3
+    assert capsys.readouterr().out.splitlines() == promised

@@ -6,6 +6,7 @@ reserves beside inputs and results.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -48,7 +49,7 @@ def rows(name: str, num_histories: int, num_steps: int, repeats: int) -> list[di
                 "filter_ms": once,
                 "gradient_ms": back,
                 "ratio": back / once,
-                "memory_mb": gradient.memory_analysis().temp_size_in_bytes / 1e6,
+                "memory_mb": getattr(gradient.memory_analysis(), "temp_size_in_bytes", math.nan) / 1e6,
                 "all_beliefs_mb": beliefs / 1e6,
             }
         )
@@ -65,7 +66,7 @@ def _all(model: POMDP) -> tuple[Callable, Any]:
     return function, (model.transition.probability, model.observation.probability, model.initial)
 
 
-def _learned(part: Noise | Teammate) -> tuple[Callable, Any]:
+def _learned(part: Any) -> tuple[Callable, Any]:
     """The log likelihoods by the parameters of a parametrisation."""
     return lambda params, data: part.log_likelihoods_of(part.weights(params), data), part.start()
 

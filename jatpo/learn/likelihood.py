@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from jatpo.learn import columns
@@ -82,7 +83,7 @@ def _cut(histories: Histories, piece: int) -> Steps:
     """Time first, padded to whole pieces with steps that do not count."""
     extra = -histories.actions.shape[1] % piece
 
-    def pieces(part: Array) -> Array:
+    def pieces(part: Array | np.ndarray) -> Array:
         padded = jnp.pad(jnp.asarray(part).T, ((0, extra), (0, 0)))
         return padded.reshape(-1, piece, padded.shape[1])
 

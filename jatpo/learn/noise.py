@@ -111,10 +111,11 @@ class Noise:
 
     def weights(self, params: Array) -> tuple[Array, Array]:
         """ε^j (1 - ε)^(d - j) of every j, for P and for O."""
-        return tuple(
+        moves, signs = (
             jnp.exp(j * jax.nn.log_sigmoid(params) + (len(j) - 1 - j) * jax.nn.log_sigmoid(-params))
             for j in self._failures()
         )
+        return moves, signs
 
     def _failures(self) -> tuple[Array, Array]:
         """How many trials failed, by j, for P and for O."""

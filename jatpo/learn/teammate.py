@@ -182,7 +182,8 @@ def _start(policy: np.ndarray, terminal: np.ndarray, group: np.ndarray, soften: 
         policy = policy[:1]
     acting = np.where(terminal[:, None], 0.0, policy)  # [A or 1, X, U]
     total = np.zeros((len(policy), group.max() + 1, policy.shape[2]))
-    np.add.at(total, (slice(None), group), acting)
+    for rows, own in zip(total, acting, strict=True):
+        np.add.at(rows, group, own)
     visits = total.sum(axis=2, keepdims=True)
     uniform = 1 / policy.shape[2]
     mean = np.where(visits > 0, total / np.where(visits > 0, visits, 1), uniform)
