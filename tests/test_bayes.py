@@ -1,5 +1,7 @@
 """The agent that acts by the joint problem: its choice by hand, its promise by simulation, and its certificate."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +21,7 @@ from random_models import Example, build, plain
 from small_pomdps import tiger
 
 QUICK = AnytimeSettings(seconds=0, gap=1e-3, stages=12, walkers=16, steps=20, keep=128)
+BRIEF = replace(QUICK, stages=2)
 
 
 def keys(count: int):
@@ -146,7 +149,7 @@ def test_a_part_of_the_library(solved_doors):
 def test_the_provider_solves_once(tmp_path):
     """Loaded the second time, the same as by hand, and with the bounds at hand."""
     told: list[dict] = []
-    options = SolveOptions(settings=QUICK, directory=tmp_path, progress=lambda **now: told.append(now))
+    options = SolveOptions(settings=BRIEF, directory=tmp_path, progress=lambda **now: told.append(now))
     target = resolve("abandoned-power-plant")
     request = Request(target, target.stacked(), options)
     first = PROVIDERS["joint"](request)
@@ -169,7 +172,7 @@ def test_settings():
 
 
 def test_it_prepares_like_any_agent(tmp_path):
-    options = SolveOptions(settings=QUICK, directory=tmp_path)
+    options = SolveOptions(settings=BRIEF, directory=tmp_path)
     prepared = prepare("abandoned-power-plant", [registry.get("bayes")], options=options)
     assert set(prepared.task.solved) == {"joint"}
     trials = run(jax.random.key(0), registry.get("bayes"), prepared.task, 20, 8, ("posterior", "entropy"))
