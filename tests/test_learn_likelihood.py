@@ -323,7 +323,7 @@ def test_new_probabilities_keep_both_lists_in_step(name, x64):
 
 
 def test_many_histories_at_once_are_each_alone(x64):
-    """Also where sums over histories are cut into pieces of 32."""
+    """Also where sums over histories are cut into pieces that come out even, or do not."""
     model = example("hub", 3)
     built = build(model, "blocked")
     histories = draw(model, 4, 1, count=64)

@@ -20,7 +20,7 @@ from jax import Array
 
 from jatpo.storage import BlockedObservation, BlockedTransition, DenseTransition, Observation, Transition
 
-LANES = 32  # partial sums that sums over histories keep
+PIECES = 16  # that sums over histories are cut into; with fewer, XLA's loops do not vectorise
 SMALL = 1 << 16  # entries of a table of classes by observations that is made anew at every step
 
 
@@ -60,41 +60,39 @@ def _push_forward(transition: BlockedTransition, beliefs: Array, actions: Array)
 def _push_backward(kept: tuple, given: Array) -> tuple:
     """By the belief: P pulled along the successors; by P(y | x, a): sum over histories of b(x) given(y)."""
     transition, beliefs, actions = kept
+    numbers = jnp.arange(transition.num_actions, dtype=actions.dtype)
+    chosen = (numbers[:, None] == actions[None, :]).astype(beliefs.dtype)  # [A, N]
+    beliefs, given, chosen = (_even(part) for part in (beliefs, given, chosen))
 
-    lanes = _lanes(given)
-
-    def of_action(pulled: Array, action: Array) -> tuple[Array, Array]:
-        own = (actions == action)[None, :]
-        index, weight = transition.successor[action], transition.probability[action]  # [X, S]
+    def of_action(pulled: Array, lists: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+        index, weight, own = lists  # [X, S], [X, S], [N]
         terms = (_rows(given, index[:, s]) * weight[:, s, None] for s in range(index.shape[1]))
-        pulled = pulled + jnp.where(own, sum(terms), 0)
-        return pulled, _products(_lanes(jnp.where(own, beliefs, 0)), lanes, index)
+        return pulled + jnp.where(own[None, :] > 0, sum(terms), 0), _products(beliefs, given, own, index)
 
-    numbers = jnp.arange(transition.num_actions, dtype=jnp.int32)
-    pulled, by_entry = jax.lax.scan(of_action, jnp.zeros_like(beliefs), numbers)
-    return _only(transition, by_entry), pulled, None
-
-
-def _lanes(rows: Array) -> list[Array]:
-    """`rows` [X, N] cut into pieces of `LANES` columns, if they come out even."""
-    columns = rows.shape[1]
-    width = columns if columns % LANES else LANES
-    return [rows[:, first : first + width] for first in range(0, columns, width)]
+    lists = (transition.successor, transition.probability, chosen)
+    pulled, by_entry = jax.lax.scan(of_action, jnp.zeros_like(beliefs), lists)
+    return _only(transition, by_entry), pulled[:, : actions.shape[0]], None
 
 
-def _products(rows: list[Array], others: list[Array], index: Array) -> Array:
-    """sum_n rows[x, n] others[index[x, s], n] [X, S].
+def _even(columns: Array) -> Array:
+    """[X, N] with columns of 0 at the end, so that it can be cut into `PIECES`."""
+    return jnp.pad(columns, ((0, 0), (0, -columns.shape[1] % PIECES)))
 
-    The pieces are added up first, which vectorises as a sum over n does not; the rest is a matrix product, since
-    XLA would fuse a sum with what comes before it and undo that.
+
+def _products(beliefs: Array, given: Array, own: Array, index: Array) -> Array:
+    """sum_n own[n] beliefs[x, n] given[index[x, s], n] [X, S].
+
+    The histories are cut into pieces that are added up first, which vectorises as a sum over n does not; the rest is
+    a matrix product, since XLA would fuse a sum with what comes before it and undo that.
     """
-    flat = index.reshape(-1)
-    shape = (*index.shape, rows[0].shape[1])
-    pairs = zip(rows, others, strict=True)
-    partial_sums = sum(
-        row[:, None, :] * _rows(other, flat).reshape(shape) for row, other in pairs
-    )  # [X, S, lanes]
-    return partial_sums @ jnp.ones(shape[2], rows[0].dtype)
+
+    def of_piece(own: Array, beliefs: Array, given: Array) -> Array:
+        following = _rows(given, index.reshape(-1)).reshape(*index.shape, given.shape[1])
+        return (own * beliefs)[:, None, :] * following
+
+    cut = (jnp.split(part, PIECES, axis=1) for part in (own[None, :], beliefs, given))
+    partial_sums = sum(map(of_piece, *cut))  # [X, S, N / PIECES]
+    return partial_sums @ jnp.ones(given.shape[1] // PIECES, given.dtype)
 
 
 _push_blocked.defvjp(_push_forward, _push_backward)
