@@ -65,7 +65,7 @@ def expected_return(description: Description, policy: np.ndarray, horizon: int) 
     reward = (policy * description.reward).sum(axis=1)
     states, total = description.initial, 0.0
     for _ in range(horizon):
-        total += float(states @ reward)
+        total += float(states.dot(reward))
         states = np.bincount(y, weights=states[x] * weights, minlength=description.num_states)
     return total
 
@@ -77,5 +77,5 @@ def exact_returns(description: Description, horizon: int) -> Returns:
     return Returns(
         value_iteration=expected_return(description, greedy(values.q), horizon),
         random=expected_return(description, uniform, horizon),
-        optimal_value=float(description.initial @ values.v),
+        optimal_value=float(description.initial.dot(values.v)),
     )

@@ -112,7 +112,7 @@ def backup(model: Dynamics, vectors: np.ndarray, belief: np.ndarray, action: int
     chance = weights.sum(axis=1)
     possible = np.flatnonzero(chance > 0)
     choice = np.zeros(len(rows), int)
-    choice[possible] = np.argmax(weights[possible] @ vectors[:, reached].T, axis=1)
+    choice[possible] = np.argmax(weights[possible].dot(vectors[:, reached].T), axis=1)
     choice[chance <= 0] = choice[np.argmax(chance)]
     after = np.zeros(len(belief))
     for best in np.unique(choice):
@@ -148,14 +148,14 @@ def _walk(models, vectors, actions, prior, random: np.random.Generator) -> list[
     met = []
     for _ in range(STEPS):
         leader = _draw(posterior, random)
-        action = int(actions[leader][np.argmax(vectors[leader] @ beliefs[leader])])
+        action = int(actions[leader][np.argmax(vectors[leader].dot(beliefs[leader]))])
         state, seen = _step(models[truth], state, action, random)
         predicted = np.stack([model.push(own, action) for model, own in zip(models, beliefs, strict=True)])
         joint = predicted * np.stack([model.rows(action)[seen] for model in models])
         evidence = joint.sum(axis=1)
         scale = np.where(evidence > 0, evidence, 1)[:, None]
         beliefs = np.where(evidence[:, None] > 0, joint / scale, predicted)
-        posterior = posterior * evidence / (posterior @ evidence)
+        posterior = posterior * evidence / posterior.dot(evidence)
         if posterior.max() > SURE:
             break
         met.append(beliefs)

@@ -131,7 +131,7 @@ def chance(
         np.ones(len(values)) if weights is None else np.asarray(weights)[strata] / np.bincount(strata)[strata]
     )
     drawn = random.choice(values, (DRAWS, trials), p=share / share.sum()).mean(axis=1)
-    ours = share @ values / share.sum()
+    ours = share.dot(values) / share.sum()
     return float(np.mean(drawn >= mean - ROUNDING if mean > ours else drawn <= mean + ROUNDING))
 
 

@@ -23,13 +23,14 @@ from jax import Array
 
 from jatpo.errors import JatpoError
 from jatpo.model import POMDP
-from jatpo.solve import bounds, tour
+from jatpo.solve import above, bounds, tour
 from jatpo.solve.backup import FIRST_ROOM, fill
 from jatpo.solve.compiling import jit
 from jatpo.solve.problem import BATCH, Problem, generator
 from jatpo.solve.run import Run
 from jatpo.solve.tour import Chance, Way
 
+ANYWHERE = 1e-3  # walkers go where the bounds are apart, and a little everywhere
 MERGING = 2  # rounds after which batches are filled up with beliefs of other steps
 
 jit_blind = jit(bounds.blind)
@@ -81,12 +82,15 @@ def begin(problem: Problem, settings: AnytimeSettings, key: Array) -> Run:
     first, initial = np.asarray(first), np.asarray(model.initial)
     room = min(FIRST_ROOM, settings.capacity)
     vectors = fill(first, np.arange(model.num_actions), model.num_states, room)
-    values = first @ initial
+    values = first.dot(initial)
     beliefs = jnp.asarray(np.repeat(initial[:, None], settings.keep, axis=1))
     value = jnp.asarray(np.full(settings.keep, values.max(), initial.dtype))
     vector = jnp.asarray(np.full(settings.keep, values.argmax(), np.int32))
     seconds = time.perf_counter() - started
-    return Run(vectors, beliefs, value, vector, 0, 0, seconds, np.inf, float(values.max()), "")
+    table = above.empty(model.dtype)
+    return Run(
+        vectors, beliefs, value, vector, 0, 0, seconds, np.inf, float(values.max()), "", table=table
+    )
 
 
 def warm_up(problem: Problem, settings: AnytimeSettings) -> threading.Thread:
@@ -104,8 +108,9 @@ def warm_up(problem: Problem, settings: AnytimeSettings) -> threading.Thread:
         room = min(FIRST_ROOM, settings.capacity)
         vectors = fill(blank, np.arange(model.num_actions), model.num_states, room)
         kept = np.zeros((model.num_states, settings.keep), model.dtype)
-        met = tour.jit_walk(chance, model, blank, vectors, _way(0, 0, model))
-        beliefs, loop, *_ = tour.jit_gather(met, kept, vectors, blank, tour.mark_by(model))
+        table, marking = above.empty(model.dtype), above.projections(model)
+        met = tour.jit_walk(chance, model, problem.plan, blank, vectors, _way(0, 0, model), table, marking)
+        beliefs, loop, *_ = tour.jit_gather(met, kept, vectors, blank, marking[0])
         tour.jit_take(beliefs, np.zeros(BATCH, np.int32))
         batch = (BATCH, model.num_states)
         loop = tour.jit_join(loop, np.zeros(batch, model.dtype), np.zeros(batch[:1], np.int32), beliefs)
@@ -125,27 +130,34 @@ def advance(
     share = 1.0 if run.stages == 0 else 0.5 if run.stages < 4 else 0.25
     way = _way(round(share * settings.walkers), settings.stray, problem.model)
     merge = run.stages >= MERGING
-    new, kept, info = tour.tour(
-        chance, problem, upper, run.vectors, run.beliefs, way, merge, settings.capacity
+    new, kept, table, info = tour.tour(
+        chance, problem, upper, run.vectors, run.beliefs, run.table, way, merge, settings.capacity
     )
     if info.full:
         text = f"capacity of {settings.capacity} vectors reached: raise it to go on"
         return run._replace(stopped=text, seconds=run.seconds + time.perf_counter() - started)
-    lower = float(np.max(np.asarray(new.alpha) @ np.asarray(problem.model.initial)))
+    initial = np.asarray(problem.model.initial)
+    lower = float(np.max(np.asarray(new.alpha).dot(initial)))
     seconds = run.seconds + time.perf_counter() - started
     backups, change = run.backups + int(info.backups), float(info.change)
     points = (kept.beliefs, kept.value, kept.vector)
-    run = Run(new, *points, run.stages + 1, backups, seconds, change, lower, "")
-    return run._replace(stopped=_why(settings, run, bound))
+    at_start = table.value[above.find(table, above.projections(problem.model).dot(initial), np)]
+    bound = min(bound, run.upper, float(at_start))
+    run = Run(new, *points, run.stages + 1, backups, seconds, change, lower, "", bound, table)
+    return run._replace(stopped=_why(settings, run))
 
 
 def _way(optimists: int, stray: float, model: POMDP) -> Way:
-    return Way(*jax.device_put((np.int32(optimists), np.asarray(stray, model.dtype))))
+    return Way(
+        *jax.device_put(
+            (np.int32(optimists), np.asarray(stray, model.dtype), np.asarray(ANYWHERE, model.dtype))
+        )
+    )
 
 
-def _why(settings: AnytimeSettings, run: Run, bound: float) -> str:
+def _why(settings: AnytimeSettings, run: Run) -> str:
     """The reason to stop now, or nothing."""
-    if settings.gap > 0 and bound - run.lower <= settings.gap:
+    if settings.gap > 0 and run.upper - run.lower <= settings.gap:
         return f"gap below {settings.gap:g}"
     if settings.stages and run.stages >= settings.stages:
         return "all stages done"

@@ -62,14 +62,15 @@ def backup(model: POMDP, plan: Plan, beliefs: Array, vectors: Vectors) -> tuple[
     if isinstance(plan, RevealingPlan):
         return _backup_revealing(model, beliefs, vectors)
     predicted = model.transition.push_all(beliefs)  # [A, X, B]
-    q = model.reward.T @ beliefs + model.discount * _best_scores(plan, predicted, vectors)  # [A, B]
+    scores = best_by_observation(plan, grouped(plan, predicted), vectors)  # [D, Z, A B / D]
+    q = model.reward.T @ beliefs + model.discount * jnp.sum(scores, axis=1).reshape(-1, beliefs.shape[1])
     action = jnp.argmax(q, axis=0).astype(jnp.int32)
     choice = _best_vectors(plan, predicted, action, vectors)  # [Z, B]
     alpha = _assemble(model, plan, action, choice, vectors)
     return alpha, action, jnp.max(q, axis=0)
 
 
-def _grouped(plan: BlockPlan, predicted: Array) -> Array:
+def grouped(plan: BlockPlan, predicted: Array) -> Array:
     """`predicted` [A, X, B] as [D, X, A B / D], a row of zeros added for padding."""
     num_actions, num_states, size = predicted.shape
     if plan.order.shape[0] == 1:
@@ -97,10 +98,11 @@ def _number_of_tiles(vectors: Vectors) -> Array:
     return (vectors.count + TILE - 1) // TILE
 
 
-def _best_scores(plan: BlockPlan, predicted: Array, vectors: Vectors) -> Array:
-    """sum_z max_v sum_y O(z | y, a) predicted_a(y) v(y) [A, B]."""
-    num_actions, _, size = predicted.shape
-    weights = _grouped(plan, predicted)
+def best_by_observation(plan: BlockPlan, weights: Array, vectors: Vectors) -> Array:
+    """max_v sum_y O(z | y) weights(y) v(y) for every observation, in the plan's order, and column [D, Z, m].
+
+    `weights` [D, X + 1, m] end in a row of zeros.
+    """
 
     def of_group(
         order: Array, entry: Array, spread: Array, weights: Array, tile: Array
@@ -115,20 +117,33 @@ def _best_scores(plan: BlockPlan, predicted: Array, vectors: Vectors) -> Array:
 
     groups, _, columns = weights.shape
     sizes = (plan.spread.shape[2], plan.order.shape[1])
-    start = tuple(jnp.full((groups, rows, columns), -jnp.inf, predicted.dtype) for rows in sizes)
+    start = tuple(jnp.full((groups, rows, columns), -jnp.inf, weights.dtype) for rows in sizes)
     many, in_block = jax.lax.fori_loop(0, _number_of_tiles(vectors), improve, start)
     few = jnp.take_along_axis(in_block, plan.block[:, :, None], axis=1) * plan.share[:, :, None]
-    total = jnp.sum(many, axis=1) + jnp.sum(few, axis=1) + _lone_scores(plan, weights, vectors)
-    return total.reshape(num_actions, size)
-
-
-def _lone_scores(plan: BlockPlan, weights: Array, vectors: Vectors) -> Array:
-    """The part of the observations that one state alone can give [D, m]."""
     top = jnp.max(vectors.alpha[:, plan.state], axis=0)  # [D, L]
+    return jnp.concatenate([many, few, _lone(plan, weights) * top[:, :, None]], axis=1)
+
+
+def by_observation(plan: BlockPlan, weights: Array, rows: Array) -> Array:
+    """sum_y O(z | y) weights(y) row(y) for each of `rows` [n, X], every observation and column [D, Z, n, m]."""
+    tile = jnp.pad(rows.T, ((0, 1), (0, 0)))
+
+    def of_group(order: Array, entry: Array, spread: Array, block: Array, weights: Array) -> Array:
+        sums = _sums(order, entry, weights, tile)
+        return jnp.concatenate([_combined(sums, spread), sums[block]])
+
+    whole = jax.vmap(of_group)(plan.order, plan.entry, plan.spread, plan.block, weights)
+    share = jnp.pad(plan.share, ((0, 0), (plan.spread.shape[2], 0)), constant_values=1)
+    at_states = jnp.moveaxis(rows[:, plan.state], 0, -1)  # [D, L, n]
+    lone = _lone(plan, weights)[:, :, None, :] * at_states[:, :, :, None]
+    return jnp.concatenate([whole * share[:, :, None, None], lone], axis=1)
+
+
+def _lone(plan: BlockPlan, weights: Array) -> Array:
+    """O(z | y) weights(y) for the observations that one state y alone can give [D, L, m]."""
     rows = plan.table[:, plan.table.shape[1] - plan.state.shape[1] :]
-    chance = jnp.take_along_axis(rows, plan.state[:, :, None], axis=2)[:, :, 0]
-    reached = jnp.take_along_axis(weights, plan.state[:, :, None], axis=1)  # [D, L, m]
-    return jnp.sum(reached * (top * chance)[:, :, None], axis=1)
+    chance = jnp.take_along_axis(rows, plan.state[:, :, None], axis=2)
+    return jnp.take_along_axis(weights, plan.state[:, :, None], axis=1) * chance
 
 
 def _best_vectors(plan: BlockPlan, predicted: Array, action: Array, vectors: Vectors) -> Array:

@@ -131,7 +131,7 @@ def _solve_one(
                 vectors=int(run.vectors.count),
                 backups=run.backups,
                 lower=run.lower,
-                upper=bound,
+                upper=min(bound, run.upper),
                 seconds=run.seconds,
             )
         if isinstance(settings, PerseusSettings):
@@ -141,7 +141,7 @@ def _solve_one(
         if store and not run.stopped and time.monotonic() - saved > SAVE_EVERY:
             store.save_run(entry, run, with_beliefs=isinstance(settings, AnytimeSettings))
             saved = time.monotonic()
-    return _kept(store, entry, finish(problem, settings, seed, run, bound))
+    return _kept(store, entry, finish(problem, settings, seed, run, min(bound, run.upper)))
 
 
 def _resume(store: Store | None, entry: str, problem: Problem, settings: Settings, key: Array) -> Run:

@@ -97,7 +97,7 @@ def advance(problem: Problem, settings: PerseusSettings, key: Array, run: Run) -
     stopped = "all stages done" if stages >= settings.stages else ""
     if thorough and change < settings.tolerance:
         stopped = f"converged: no point rises by {settings.tolerance:g}"
-    lower = float(np.max(np.asarray(new.alpha) @ np.asarray(problem.model.initial)))
+    lower = float(np.max(np.asarray(new.alpha).dot(np.asarray(problem.model.initial))))
     seconds = run.seconds + time.perf_counter() - started
     backups = run.backups + int(info.backups)
     return Run(

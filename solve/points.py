@@ -93,7 +93,7 @@ def distinct(columns: np.ndarray) -> np.ndarray:
 
     Columns are compared by a fixed random projection, in which different beliefs do not coincide.
     """
-    projection = np.random.default_rng(0).normal(size=columns.shape[0]) @ columns
+    projection = np.random.default_rng(0).normal(size=columns.shape[0]).dot(columns)
     _, first = np.unique(np.round(projection, 5), return_index=True)
     return columns[:, np.sort(first)]
 
@@ -102,7 +102,7 @@ def meets_reward(beliefs: np.ndarray, reward: np.ndarray) -> bool:
     """Whether one of `beliefs` [X, B] in a thousand expects more than the least reward, by a tenth of all there is
     to gain in `reward` [X, A]."""
     least, most = reward.min(), reward.max()
-    expected = np.max(reward.T @ beliefs, axis=0)  # [B]
+    expected = np.max(reward.T.dot(beliefs), axis=0)  # [B]
     return bool(np.mean(expected >= least + 0.1 * (most - least)) > 1e-3)
 
 

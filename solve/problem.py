@@ -121,7 +121,7 @@ def upper_bound(problem: Problem, upper: Array) -> float:
     """
     model = problem.model
     initial, above = np.asarray(model.initial), np.asarray(upper)
-    value = float(np.max(above @ initial))
+    value = float(np.max(above.dot(initial)))
     if problem.reveals:
         return value
     vectors = fill(above, np.arange(model.num_actions), model.num_states)
@@ -130,7 +130,7 @@ def upper_bound(problem: Problem, upper: Array) -> float:
     chunks = np.split(padded, padded.shape[1] // BATCH, axis=1)
     values = np.concatenate([jit_backup(model, problem.plan, chunk, vectors)[2] for chunk in chunks])
     after_each = values[: after.shape[1]].reshape(model.num_actions, -1).sum(axis=1)
-    q = np.asarray(model.reward).T @ initial + float(model.discount) * after_each
+    q = np.asarray(model.reward).T.dot(initial) + float(model.discount) * after_each
     return min(value, float(np.max(q)))
 
 

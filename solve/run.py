@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from jatpo.solve.above import Table
 from jatpo.solve.backup import Vectors
 from jatpo.solve.policy import Policy
 from jatpo.solve.problem import Problem
@@ -32,6 +33,8 @@ class Run(NamedTuple):
     change: float
     lower: float  # at the initial belief
     stopped: str
+    upper: float = np.inf  # at the initial belief
+    table: Table | None = None  # of upper bounds at beliefs met
 
 
 def finish(problem: Problem, settings: Any, seed: int, run: Run, upper: float) -> Solution:

@@ -21,12 +21,14 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from jatpo.solve.above import Table
 from jatpo.solve.backup import fill
 from jatpo.solve.policy import Policy
 from jatpo.solve.run import Run
 from jatpo.solve.solution import Solution
 
-FORMAT = 2  # to be raised when the layout of checkpoints or what a solver finds has changed
+FORMAT = 3  # to be raised when the layout of checkpoints or what a solver finds has changed
+TABLE = ("table_marks", "table_value", "table_action")
 SEAL = "seal.json"  # the digest of every other file of a checkpoint
 Tree = dict[str, np.ndarray]
 Note = Callable[[str], None]
@@ -71,7 +73,8 @@ class Store:
                 alpha = np.asarray(tree["alpha"])
                 vectors = fill(alpha, np.asarray(tree["action"]), alpha.shape[1], meta["room"])
                 points = {name: jnp.asarray(tree[name]) for name in ("beliefs", "value", "vector")}
-                return Run(vectors=vectors, **points, **meta["run"])
+                table = Table(*(np.asarray(tree[name]) for name in TABLE)) if TABLE[0] in tree else None
+                return Run(vectors=vectors, table=table, **points, **meta["run"])
         return None
 
     def save_run(self, key: str, run: Run, with_beliefs: bool) -> None:
@@ -86,7 +89,9 @@ class Store:
             "value": np.asarray(run.value),
             "vector": np.asarray(run.vector),
         }
-        names = ("stages", "backups", "seconds", "change", "lower", "stopped")
+        if run.table is not None:
+            tree |= dict(zip(TABLE, run.table, strict=True))
+        names = ("stages", "backups", "seconds", "change", "lower", "stopped", "upper")
         meta = {"run": {name: getattr(run, name) for name in names}, "room": run.vectors.alpha.shape[0]}
         self._write(self.directory / key / f"run-{run.stages:06d}", key, meta, tree)
         for state in older:

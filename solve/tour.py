@@ -15,9 +15,12 @@ import numpy as np
 from jax import Array
 
 from jatpo.model import POMDP
+from jatpo.solve import above as above_table
 from jatpo.solve import points, stage
+from jatpo.solve.above import Table, promise
 from jatpo.solve.backup import TILE, Vectors, grow, jit_backup
 from jatpo.solve.compiling import jit
+from jatpo.solve.plan import BlockPlan, Plan
 from jatpo.solve.policy import NEVER
 from jatpo.solve.problem import BATCH, Problem
 from jatpo.storage import pick
@@ -39,6 +42,7 @@ class Way(NamedTuple):
 
     optimists: Array  # [] int32
     stray: Array  # []
+    anywhere: Array  # [], how far apart bounds count at least
 
 
 class Met(NamedTuple):
@@ -64,7 +68,7 @@ def best(vectors: Vectors, beliefs: Array) -> tuple[Array, Array]:
     return jax.lax.fori_loop(0, (vectors.count + size - 1) // size, improve, start)
 
 
-def choose(upper: Array, vectors: Vectors, way: Way) -> points.Choose:
+def choose(upper: Array, vectors: Vectors, way: Way, table: Table, marking: Array) -> points.Choose:
     """The first `optimists` walkers take the best action of the upper bound, the others that of the policy.
 
     A walker strays from it to an action that may yet turn out best, its upper bound being no less than what the policy
@@ -74,8 +78,11 @@ def choose(upper: Array, vectors: Vectors, way: Way) -> points.Choose:
     def actions(uniform: Array, beliefs: Array) -> Array:
         above = upper @ beliefs  # [A, W]
         below, vector = best(vectors, beliefs)
+        place = above_table.find(table, marking @ beliefs)
+        known = table.value[place] < jnp.inf
+        hoped = jnp.where(known, table.action[place], jnp.argmax(above, axis=0).astype(jnp.int32))
         optimistic = jnp.arange(beliefs.shape[1], dtype=jnp.int32) < way.optimists
-        guided = jnp.where(optimistic, jnp.argmax(above, axis=0).astype(jnp.int32), vectors.action[vector])
+        guided = jnp.where(optimistic, hoped, vectors.action[vector])
         hopeful = above >= below[None, :]
         weights = jnp.where(jnp.any(hopeful, axis=0, keepdims=True), hopeful, True).astype(beliefs.dtype)
         other = jax.vmap(pick, in_axes=(0, 1))(uniform[0], weights)
@@ -84,15 +91,26 @@ def choose(upper: Array, vectors: Vectors, way: Way) -> points.Choose:
     return actions
 
 
-def _walk(chance: Chance, model: POMDP, upper: Array, vectors: Vectors, way: Way) -> Array:
+def _walk(
+    chance: Chance,
+    model: POMDP,
+    plan: Plan,
+    upper: Array,
+    vectors: Vectors,
+    way: Way,
+    table: Table,
+    marking: Array,
+) -> Array:
     """Beliefs met [T, X, W + N].
 
     The W guided walkers never see the same after the same history: what they might see is drawn without replacement,
-    by its probability given the actions, so that few of them cover most of what can happen near the start. The N
-    others act at random and see what may come.
+    by its probability given the actions and by how far apart the bounds are after it. So a few of them cover most of what
+    matters near the start. The N others act at random and see what may come.
     """
-    rows, guide = points.rows_of(model), choose(upper, vectors, way)
+    guide = choose(upper, vectors, way, table, marking)
     guided, others = chance.uniform.shape[2], chance.astray.shape[2]
+    seeing = plan.table if isinstance(plan, BlockPlan) else jnp.swapaxes(points.rows_of(model), 1, 2)
+    rows = jnp.swapaxes(seeing, 1, 2)
 
     def step(
         carry: tuple[Array, Array], now: tuple[Array, Array, Array]
@@ -101,20 +119,30 @@ def _walk(chance: Chance, model: POMDP, upper: Array, vectors: Vectors, way: Way
         random = (astray[0] * model.num_actions).astype(jnp.int32)
         actions = jnp.concatenate([guide(uniform, beliefs[:, :guided]), random])
         predicted, chances = points.expect(model, rows, beliefs, actions)
-        logs = jnp.where(chances > 0, jnp.log(jnp.where(chances > 0, chances, 1)), -jnp.inf)[:, :guided]
-        logs = logs + mass[None, :]
-        _, drawn = jax.lax.top_k((logs + noise).ravel(), guided)
+        own = chances[:, :guided]
+        worth = own
+        if isinstance(plan, BlockPlan) and guided:
+            hope = promise(plan, upper, vectors, table, marking, predicted[:, :guided], actions[:guided])
+            worth = hope + way.anywhere * own
+        _, drawn = jax.lax.top_k((_log(worth) + mass[None, :] + noise).ravel(), guided)
         picked = jax.vmap(pick, in_axes=(0, 1))(astray[2], chances[:, guided:])
         seen = jnp.concatenate([(drawn // guided).astype(jnp.int32), picked])
         walker = jnp.concatenate([drawn % guided, guided + jnp.arange(others, dtype=drawn.dtype)])
-        after = predicted[:, walker] * model.observation.likelihood_all(actions[walker], seen)
+        group = jnp.minimum(actions[walker], seeing.shape[0] - 1)
+        after = predicted[:, walker] * seeing[group, seen].T
         total = jnp.sum(after, axis=0, keepdims=True)
         after = jnp.where(total > 0, after / jnp.where(total > 0, total, 1), beliefs)
-        return (after, logs[seen[:guided], walker[:guided]]), beliefs
+        mass = (_log(own) + mass[None, :])[seen[:guided], walker[:guided]]
+        return (after, mass), beliefs
 
     start = jnp.broadcast_to(model.initial[:, None], (model.num_states, guided + others))
     mass = jnp.where(jnp.arange(guided) == 0, 0, -jnp.inf).astype(model.dtype)
     return jax.lax.scan(step, (start, mass), (chance.uniform, chance.noise, chance.astray))[1]
+
+
+def _log(chance: Array) -> Array:
+    """log, with -inf for 0."""
+    return jnp.where(chance > 0, jnp.log(jnp.where(chance > 0, chance, 1)), -jnp.inf)
 
 
 def _gather(
@@ -183,19 +211,27 @@ def tour(
     upper: Array,
     vectors: Vectors,
     kept: Array,
+    table: Table,
     way: Way,
     merge: bool,
     capacity: int,
-) -> tuple[Vectors, stage.Points, stage.StageInfo]:
-    """One round: new vectors, the points kept [X, R] and what was done.
+) -> tuple[Vectors, stage.Points, Table, stage.StageInfo]:
+    """One round: new vectors, the points kept [X, R], the upper bound at beliefs met and what was done.
 
     Where walkers meet few beliefs again and again, these are swept over several times, as long as it pays.
     """
-    met = jit_walk(chance, problem.model, upper, vectors, way)
-    beliefs, loop, gap, mark = jit_gather(met, kept, vectors, upper, mark_by(problem.model))
+    marking = above_table.projections(problem.model)
+    met = jit_walk(chance, problem.model, problem.plan, upper, vectors, way, table, marking)
+    beliefs, loop, gap, mark = jit_gather(met, kept, vectors, upper, marking[0])
     start = before = np.asarray(loop.value)
     tight = 2 * float(stage.rounding(loop.value))
-    batches = worth(Met(np.asarray(gap), np.asarray(mark)), kept.shape[1], merge, tight)
+    gap = np.array(gap)
+    guided = chance.uniform.shape[2]
+    if isinstance(problem.plan, BlockPlan) and guided:
+        below = start[kept.shape[1] :].reshape(gap.shape)[:, :guided]
+        table, bound = above_table.tighten(problem, upper, table, met[:, :, :guided], below, tight / 2)
+        gap[:, :guided] = bound - below
+    batches = worth(Met(gap, np.asarray(mark)), kept.shape[1], merge, tight)
     sweeps, full = 0, False
     while not full and sweeps * len(batches) < met.shape[0]:
         loop, full = _sweep(problem, beliefs, batches, loop, capacity)
@@ -206,7 +242,7 @@ def tour(
     new, staying = close(loop, beliefs, chance.luck, kept.shape[1])
     backups = sweeps * sum(len(columns) for columns in batches)
     done = jax.device_put((np.max(before - start), np.int32(backups), np.asarray(full)))
-    return new, staying, stage.StageInfo(*done)
+    return new, staying, table, stage.StageInfo(*done)
 
 
 def _sweep(
@@ -236,8 +272,3 @@ def _with_room(loop: stage.Loop, capacity: int) -> tuple[stage.Loop, bool]:
         return loop._replace(vectors=grow(loop.vectors, capacity)), False
     loop = thin(loop)
     return loop, int(loop.vectors.count) + BATCH > room
-
-
-def mark_by(model: POMDP) -> np.ndarray:
-    """A fixed random projection [X], in which different beliefs do not coincide."""
-    return np.random.default_rng(0).normal(size=model.num_states).astype(model.dtype)

@@ -214,7 +214,7 @@ def _solve(entries: np.ndarray, levels: np.ndarray, most: int) -> np.ndarray | N
         basis = _basis(levels, degree)
         solved = np.linalg.lstsq(basis, flat)[0]
         solved = np.where(np.abs(solved) < CLOSE, 0, np.maximum(solved, 0))
-        if np.abs(basis @ solved - flat).max() <= CLOSE:
+        if np.abs(basis.dot(solved) - flat).max() <= CLOSE:
             return solved.reshape(degree + 1, *entries.shape[1:])
     return None
 
