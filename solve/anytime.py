@@ -25,7 +25,7 @@ from jatpo.errors import JatpoError
 from jatpo.model import POMDP
 from jatpo.solve import above, bounds, tour
 from jatpo.solve.backup import FIRST_ROOM, fill
-from jatpo.solve.compiling import jit
+from jatpo.solve.compiling import in_background, jit
 from jatpo.solve.problem import BATCH, Problem, generator
 from jatpo.solve.run import Run
 from jatpo.solve.tour import Chance, Way
@@ -98,13 +98,8 @@ def warm_up(problem: Problem, settings: AnytimeSettings) -> threading.Thread:
     model = problem.model
     chance = draw(settings, model, np.random.default_rng(0))
     blank = np.zeros((model.num_actions, model.num_states), model.dtype)
-    double = bool(jax.config.read("jax_enable_x64"))
 
     def compile_all() -> None:
-        with jax.enable_x64(double):  # a thread does not inherit it
-            compile_each()
-
-    def compile_each() -> None:
         room = min(FIRST_ROOM, settings.capacity)
         vectors = fill(blank, np.arange(model.num_actions), model.num_states, room)
         kept = np.zeros((model.num_states, settings.keep), model.dtype)
@@ -116,9 +111,7 @@ def warm_up(problem: Problem, settings: AnytimeSettings) -> threading.Thread:
         loop = tour.jit_join(loop, np.zeros(batch, model.dtype), np.zeros(batch[:1], np.int32), beliefs)
         tour.close(loop, beliefs, 0.0, settings.keep)
 
-    thread = threading.Thread(target=compile_all, daemon=True)
-    thread.start()
-    return thread
+    return in_background(compile_all)
 
 
 def advance(

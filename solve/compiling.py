@@ -7,6 +7,7 @@ to those that it was measured with.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -21,3 +22,16 @@ OPTIONS: dict[str, Any] = (
 def jit(function: Callable, **options: Any) -> Any:
     """`jax.jit` for a solver's kernel."""
     return jax.jit(function, compiler_options=OPTIONS, **options)
+
+
+def in_background(compile_all: Callable[[], None]) -> threading.Thread:
+    """A thread in which `compile_all` calls kernels on blank input, so that they are compiled when they are needed."""
+    double = bool(jax.config.read("jax_enable_x64"))
+
+    def work() -> None:
+        with jax.enable_x64(double):  # a thread does not inherit it
+            compile_all()
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread

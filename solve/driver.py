@@ -114,12 +114,15 @@ def _solve_one(
         return _kept(store, _entry(problem.model_hash, settings, seed), solution)
     started = time.perf_counter()
     entry = _entry(problem.model_hash, settings, seed)
-    warming = anytime.warm_up(problem, settings) if isinstance(settings, AnytimeSettings) else None
+    if isinstance(settings, PerseusSettings):
+        run = _resume(store, entry, problem, settings, key)
+        warming = perseus.warm_up(problem, settings, run)
+    else:
+        warming = anytime.warm_up(problem, settings)
+        run = _resume(store, entry, problem, settings, key)
     guide = upper_vectors(problem)
     bound = upper_bound(problem, guide)
-    run = _resume(store, entry, problem, settings, key)
-    if warming:
-        warming.join()
+    warming.join()
     if not run.stages:
         run = run._replace(seconds=time.perf_counter() - started)
     saved = time.monotonic()

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from jatpo.errors import JatpoError
 from jatpo.solve import backup, points, stage
+from jatpo.solve.compiling import in_background, jit
 from jatpo.solve.problem import Problem, generator, upper_vectors
 from jatpo.solve.run import Run
 
 GUIDED, ROAMING = 1 << 20, 1 << 21  # the numbers of the walks' random numbers, beyond all stages
 
-jit_stage = jax.jit(stage.stage, static_argnames="batch")
+jit_stage = jit(stage.stage, static_argnames="batch")
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,20 @@ def begin(problem: Problem, settings: PerseusSettings, key: Array) -> Run:
     value = jnp.asarray(np.full(beliefs.shape[1], floor))
     vector = jnp.asarray(np.zeros(beliefs.shape[1], np.int32))
     return Run(vectors, beliefs, value, vector, 0, 0, time.perf_counter() - started, np.inf, float(floor), "")
+
+
+def warm_up(problem: Problem, settings: PerseusSettings, run: Run) -> threading.Thread:
+    """Compile a stage in a thread of its own, on points that nothing can be below."""
+    value = jnp.full_like(run.value, -jnp.inf)
+    blank = stage.Points(run.beliefs, value, run.vector)
+    turn = np.zeros(value.shape, value.dtype)
+
+    def compile_all() -> None:
+        jit_stage(
+            turn, problem.model, problem.plan, blank, run.vectors, np.asarray(False), batch=settings.batch
+        )
+
+    return in_background(compile_all)
 
 
 def advance(problem: Problem, settings: PerseusSettings, key: Array, run: Run) -> Run:

@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 
 from jatpo.model import POMDP
+from jatpo.solve.compiling import jit
 from jatpo.storage import BlockedObservation, pick, select
 
 STRETCH = 6  # steps for which a roaming walker repeats an action, on average
@@ -83,9 +84,9 @@ def roaming_walk(uniform: Array, model: POMDP) -> Array:
     return random_walk(uniform.at[:, 0].set(middle), model)
 
 
-jit_random_walk = jax.jit(random_walk)
-jit_guided_walk = jax.jit(guided_walk)
-jit_roaming_walk = jax.jit(roaming_walk)
+jit_random_walk = jit(random_walk)
+jit_guided_walk = jit(guided_walk)
+jit_roaming_walk = jit(roaming_walk)
 
 
 def distinct(columns: np.ndarray) -> np.ndarray:
