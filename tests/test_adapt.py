@@ -121,6 +121,10 @@ def test_repeats_are_averaged_trial_by_trial(team):
     settings = AdaptSettings((1,), trials=64, repeats=2, rounds=2, fit=FitSettings(steps=5))
     rows, fits = adapt(prepared, stranger, settings, Session(0))
     assert [row["trials"] for row in rows] == [64] * 6
+    found = {row["agent"]: row for row in rows}
+    assert found["atpo_softened"]["minus_softened"] == 0 and "minus_softened" not in found["informed"]
+    learnt = found["atpo_adapted"]["mean"] - found["atpo_softened"]["mean"]
+    assert found["atpo_adapted"]["minus_softened"] == pytest.approx(learnt)
     assert [fit["repeat"] for fit in fits] == [0, 1]
 
 

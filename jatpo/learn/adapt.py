@@ -246,7 +246,8 @@ def closest(scores: Sequence[np.ndarray]) -> int:
 def _rows(prepared: Prepared, runs: Runs) -> list[dict[str, Any]]:
     """Returns over all strangers of a scenario; differences to ATPO, and how much of the gap to the informed.
 
-    A trial counts once, with its mean over the repeats.
+    Agents that have episodes are compared with the control as well, which is softened and has learnt nothing. A trial
+    counts once, with its mean over the repeats.
     """
     returns = {
         name: np.concatenate([np.mean(repeats, axis=0) for repeats in found.values()])
@@ -259,6 +260,11 @@ def _rows(prepared: Prepared, runs: Runs) -> list[dict[str, Any]]:
         row |= {"agent": agent, "episodes": episodes, **statistics.estimate(earned)._asdict()}
         gain = statistics.difference(earned, base)
         row |= {"minus_atpo": gain.mean, "minus_atpo_low": gain.low, "minus_atpo_high": gain.high}
+        control = returns.get((scenario, SOFTENED.name, episodes))
+        if control is not None:
+            learnt = statistics.difference(earned, control)
+            row |= {"minus_softened": learnt.mean, "minus_softened_low": learnt.low}
+            row |= {"minus_softened_high": learnt.high}
         gap = statistics.relative(earned, base, best)
         rows.append(row | {"closed": gap.mean, "closed_low": gap.low, "closed_high": gap.high})
     return rows
