@@ -28,6 +28,7 @@ from jatpo.solve.problem import Problem
 
 MARKS = 6
 CLOSE = 1e-5
+TOGETHER = 64  # beliefs whose successors are looked at together
 NEIGHBOURS = 3  # entries of the table that are compared
 CAPACITY = 1 << 14  # of the table; the last entry is never used
 
@@ -41,13 +42,14 @@ class Table(NamedTuple):
 
 
 class Outlook(NamedTuple):
-    """What may follow W beliefs: n branches with positive chance, each of an action and a belief; on the host."""
+    """What may follow n beliefs: branches of positive chance, each of an action and a belief; on the host."""
 
-    reward: np.ndarray  # [A, W]
-    branch: np.ndarray  # [n], action · W + belief
-    chance: np.ndarray  # [n]
-    marks: np.ndarray  # [M, n]
-    above: np.ndarray  # [n], the fast informed bound there, times the chance
+    reward: np.ndarray  # [A, n]
+    action: np.ndarray  # [m]
+    belief: np.ndarray  # [m], its column, in order
+    chance: np.ndarray  # [m]
+    marks: np.ndarray  # [M, m]
+    above: np.ndarray  # [m], the fast informed bound there, times the chance
 
 
 def empty(dtype: np.dtype) -> Table:
@@ -104,9 +106,10 @@ def _split(seen: Array) -> tuple[Array, Array, Array]:
 
 
 def _outlook(
-    model: POMDP, plan: BlockPlan, upper: Array, marking: Array, beliefs: Array
+    model: POMDP, plan: BlockPlan, upper: Array, marking: Array, beliefs: Array, columns: Array
 ) -> tuple[Array, Array, Array, Array]:
     """R(b, a) [A, W], and chance, marks and bound of what may follow: [A, Z, W], [M, A, Z, W], [A, Z, W]."""
+    beliefs = beliefs[:, columns]
     weights = grouped(plan, model.transition.push_all(beliefs))
     rows = jnp.concatenate([jnp.ones_like(upper[:1]), marking, upper])
     seen = jnp.moveaxis(by_observation(plan, weights, rows), 2, 0)  # [n, D, Z, A W / D]
@@ -118,65 +121,77 @@ def _outlook(
 jit_outlook = jit(_outlook)
 
 
-def look(problem: Problem, upper: Array, marking: np.ndarray, beliefs: Array) -> Outlook:
-    """What may follow `beliefs` [X, W]."""
-    found = jit_outlook(problem.model, problem.plan, upper, marking, beliefs)
-    reward, chance, marks, above = (np.asarray(part) for part in found)
-    action, _, walker = there = np.nonzero(chance > 0)
-    return Outlook(reward, action * reward.shape[1] + walker, chance[there], marks[:, *there], above[there])
+def look(problem: Problem, upper: Array, marking: np.ndarray, beliefs: Array, columns: np.ndarray) -> Outlook:
+    """What may follow the `columns` of `beliefs` [X, B]."""
+    parts = []
+    for first in range(0, len(columns), TOGETHER):
+        chosen = np.resize(columns[first : first + TOGETHER], TOGETHER).astype(np.int32)
+        found = jit_outlook(problem.model, problem.plan, upper, marking, beliefs, chosen)
+        reward, chance, marks, above = (np.asarray(part) for part in found)
+        real = len(columns[first : first + TOGETHER])
+        belief, action, z = np.nonzero(np.moveaxis(chance, 2, 0)[:real] > 0)
+        at = (action, z, belief)
+        parts.append((reward[:, :real], action, belief + first, chance[at], marks[:, *at], above[at]))
+    return Outlook(*(np.concatenate(part, axis=-1) for part in zip(*parts, strict=True)))
 
 
 def tighten(
-    problem: Problem,
-    upper: Array,
-    table: Table,
-    met: Array,
-    below: np.ndarray,
-    slack: float,
+    problem: Problem, upper: Array, table: Table, met: Array, below: np.ndarray, slack: float
 ) -> tuple[Table, np.ndarray]:
     """The table after a walk that met beliefs [T, X, W] of values `below` [T, W], and U of those [T, W].
 
-    `slack` is added at each step, for rounding.
+    `slack` is added at each step, for rounding. Beliefs at which the bounds meet are passed over.
     """
-    steps, _, walkers = met.shape
     marking = projections(problem.model)
-    marks, bound = (np.asarray(part) for part in jit_marks(marking, upper, met))  # [M, T, W], [T, W]
-    ahead = [look(problem, upper, marking, met[t]) for t in range(steps)]
-    known = table.value[find(table, marks, np)]
-    table = _with_new(table, marks, bound, (known == np.inf) & (bound - below > slack))
-    place = find(table, marks, np)  # [T, W]
+    beliefs, marks, bound = jit_marks(marking, upper, met)  # [X, T W], [M, T W], [T W]
+    marks, bound = np.asarray(marks), np.asarray(bound)
+    known = np.minimum(bound, table.value[find(table, marks, np)])
+    first = _distinct(marks, np.flatnonzero(known - below.ravel() > slack))
+    if not len(first):
+        return table, known.reshape(below.shape)
+    ahead = look(problem, upper, marking, beliefs, first)
+    table = _with_new(table, marks[:, first], bound[first])
+    place, after = find(table, marks[:, first], np), find(table, ahead.marks, np)
     value, action = table.value.copy(), table.action.copy()
-    discount = float(problem.model.discount)
-    for t in reversed(range(steps)):
-        now = ahead[t]
-        after = np.minimum(now.above, now.chance * value[find(table, now.marks, np)])
-        total = np.bincount(now.branch, weights=after, minlength=now.reward.size).reshape(now.reward.shape)
-        q = now.reward + discount * total  # [A, W]
+    step = first // below.shape[1]
+    for t in np.unique(step)[::-1]:
+        now = slice(*np.searchsorted(step, [t, t + 1]))
+        branches = slice(*np.searchsorted(ahead.belief, [now.start, now.stop]))
+        worth = np.minimum(ahead.above[branches], ahead.chance[branches] * value[after[branches]])
+        cell = ahead.action[branches] * (now.stop - now.start) + ahead.belief[branches] - now.start
+        reward = ahead.reward[:, now]
+        total = np.bincount(cell, weights=worth, minlength=reward.size).reshape(reward.shape)
+        q = reward + float(problem.model.discount) * total
+        kept = place[now] < CAPACITY - 1
         found = (q.max(axis=0) + slack).astype(value.dtype)
-        kept = place[t] < CAPACITY - 1
-        np.minimum.at(value, place[t][kept], found[kept])
-        action[place[t][kept]] = q.argmax(axis=0)[kept]
-    return Table(table.marks, value, action), np.minimum(bound, value[place])
+        np.minimum.at(value, place[now][kept], found[kept])
+        action[place[now][kept]] = q.argmax(axis=0)[kept]
+    table = Table(table.marks, value, action)
+    return table, np.minimum(known, value[find(table, marks, np)]).reshape(below.shape)
 
 
-def _marks(marking: Array, upper: Array, met: Array) -> tuple[Array, Array]:
-    """The marks [M, T, W] of beliefs [T, X, W], and their fast informed bound [T, W]."""
-    return jnp.einsum("mx,txw->mtw", marking, met), jnp.max(jnp.einsum("ax,txw->atw", upper, met), axis=0)
+def _marks(marking: Array, upper: Array, met: Array) -> tuple[Array, Array, Array]:
+    """Beliefs [T, X, W] as columns [X, T W], their marks [M, T W] and their fast informed bound [T W]."""
+    beliefs = jnp.moveaxis(met, 0, 1).reshape(met.shape[1], -1)
+    return beliefs, marking @ beliefs, jnp.max(upper @ beliefs, axis=0)
 
 
 jit_marks = jit(_marks)
 
 
-def _with_new(table: Table, marks: np.ndarray, bound: np.ndarray, wanted: np.ndarray) -> Table:
-    """The table with the beliefs of `marks` [M, T, W] and `bound` [T, W] that are `wanted`, each once, early ones first."""
-    order = np.flatnonzero(wanted)
-    _, first = np.unique(np.round(marks.reshape(MARKS, -1)[:, order] / CLOSE), axis=1, return_index=True)
+def _distinct(marks: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Those of `columns` of marks [M, n] that are the first with their marks, in order."""
+    _, first = np.unique(np.round(marks[:, columns] / CLOSE), axis=1, return_index=True)
+    return columns[np.sort(first)]
+
+
+def _with_new(table: Table, marks: np.ndarray, bound: np.ndarray) -> Table:
+    """The table with those beliefs of `marks` [M, n] and `bound` [n] that it lacks, as many as it has room for."""
+    lacking = np.flatnonzero(find(table, marks, np) == CAPACITY - 1)
     used = int(np.sum(np.isfinite(table.value)))
-    chosen = order[np.sort(first)][: CAPACITY - 1 - used]
+    chosen = lacking[: CAPACITY - 1 - used]
     filled = slice(used, used + len(chosen))
     every, value, action = (part.copy() for part in table)
-    every[:, filled] = marks.reshape(MARKS, -1)[:, chosen]
-    value[filled] = bound.ravel()[chosen]
-    action[filled] = 0
-    by_mark = np.argsort(every[0], kind="stable")
-    return Table(every[:, by_mark], value[by_mark], action[by_mark])
+    every[:, filled], value[filled] = marks[:, chosen], bound[chosen]
+    order = np.argsort(every[0], kind="stable")
+    return Table(every[:, order], value[order], action[order])

@@ -26,6 +26,7 @@ from jatpo.model import POMDP
 from jatpo.solve import above, bounds, tour
 from jatpo.solve.backup import FIRST_ROOM, fill
 from jatpo.solve.compiling import in_background, jit
+from jatpo.solve.plan import BlockPlan
 from jatpo.solve.problem import BATCH, Problem, generator
 from jatpo.solve.run import Run
 from jatpo.solve.tour import Chance, Way
@@ -48,7 +49,7 @@ class AnytimeSettings:
     steps: int = 40  # of a walk
     keep: int = 1024  # points kept from round to round, to prune by
     off_policy: float = 0.125  # share of walkers that act at random
-    stray: float = 0.1  # share of random actions of the others
+    stray: float = 0.03  # share of random actions of the others
     capacity: int = 8192  # vectors at most, in whole tiles
 
     def __post_init__(self) -> None:
@@ -93,25 +94,32 @@ def begin(problem: Problem, settings: AnytimeSettings, key: Array) -> Run:
     )
 
 
-def warm_up(problem: Problem, settings: AnytimeSettings) -> threading.Thread:
-    """Compile the kernels of a round in a thread of its own, by running them on blank input."""
-    model = problem.model
+def warm_up(problem: Problem, settings: AnytimeSettings) -> list[threading.Thread]:
+    """Compile the kernels of a round in threads of their own, by running them on blank input."""
+    model, plan = problem.model, problem.plan
     chance = draw(settings, model, np.random.default_rng(0))
     blank = np.zeros((model.num_actions, model.num_states), model.dtype)
+    table, marking = above.empty(model.dtype), above.projections(model)
+    room = min(FIRST_ROOM, settings.capacity)
+    vectors = fill(blank, np.arange(model.num_actions), model.num_states, room)
 
-    def compile_all() -> None:
-        room = min(FIRST_ROOM, settings.capacity)
-        vectors = fill(blank, np.arange(model.num_actions), model.num_states, room)
+    def walking() -> None:
+        tour.jit_walk(chance, model, plan, blank, vectors, _way(0, 0, model), table, marking)
+
+    def joining() -> None:
+        met = np.zeros((settings.steps, model.num_states, settings.walkers), model.dtype)
         kept = np.zeros((model.num_states, settings.keep), model.dtype)
-        table, marking = above.empty(model.dtype), above.projections(model)
-        met = tour.jit_walk(chance, model, problem.plan, blank, vectors, _way(0, 0, model), table, marking)
         beliefs, loop, *_ = tour.jit_gather(met, kept, vectors, blank, marking[0])
         tour.jit_take(beliefs, np.zeros(BATCH, np.int32))
         batch = (BATCH, model.num_states)
         loop = tour.jit_join(loop, np.zeros(batch, model.dtype), np.zeros(batch[:1], np.int32), beliefs)
         tour.close(loop, beliefs, 0.0, settings.keep)
+        guided = chance.uniform.shape[2]
+        if isinstance(plan, BlockPlan) and guided:
+            columns, *_ = above.jit_marks(marking, blank, met[:, :, :guided])
+            above.look(problem, blank, marking, columns, np.zeros(1, np.int32))
 
-    return in_background(compile_all)
+    return [in_background(walking), in_background(joining)]
 
 
 def advance(

@@ -194,15 +194,33 @@ def _rows_of(plan: BlockPlan, action: Array) -> Array:
 
 def _assemble(model: POMDP, plan: BlockPlan, action: Array, choice: Array, vectors: Vectors) -> Array:
     """The vector of each column's action and choice of vectors [B, X]."""
+    listing = plan.listed.shape[2] > 0
+    after = (_after_listed if listing else _after)(plan, action, choice, vectors)  # [B, X]
+    pulled = model.transition.pull_columns(after.T, action)  # [X, B]
+    return (model.reward[:, action] + model.discount * pulled).T
+
+
+def _after(plan: BlockPlan, action: Array, choice: Array, vectors: Vectors) -> Array:
+    """sum_z O(z | y, a) v_z(y) for each column's action and choice of vectors [B, X]."""
     table = _rows_of(plan, action)
 
     def add(z: Array, after: Array) -> Array:
         return after + table[:, z] * vectors.alpha[choice[z]]
 
-    after = jnp.zeros((action.shape[0], model.num_states), model.dtype)
-    after = jax.lax.fori_loop(0, choice.shape[0], add, after)  # [B, X]
-    pulled = model.transition.pull_columns(after.T, action)  # [X, B]
-    return (model.reward[:, action] + model.discount * pulled).T
+    nothing = jnp.zeros((action.shape[0], plan.table.shape[2]), vectors.alpha.dtype)
+    return jax.lax.fori_loop(0, choice.shape[0], add, nothing)
+
+
+def _after_listed(plan: BlockPlan, action: Array, choice: Array, vectors: Vectors) -> Array:
+    """`_after` where states can look like few things: only these are added up."""
+
+    def of_column(action: Array, choice: Array) -> Array:
+        group = jnp.minimum(action, plan.listed.shape[0] - 1)
+        states = jnp.arange(plan.listed.shape[1], dtype=jnp.int32)[:, None]
+        seen = plan.listed[group]  # [X, L]
+        return jnp.sum(plan.table[group][seen, states] * vectors.alpha[choice[seen], states], axis=1)
+
+    return jax.vmap(of_column, in_axes=(0, 1))(action, choice)
 
 
 def _backup_revealing(model: POMDP, beliefs: Array, vectors: Vectors) -> tuple[Array, Array, Array]:

@@ -122,7 +122,8 @@ def _solve_one(
         run = _resume(store, entry, problem, settings, key)
     guide = upper_vectors(problem)
     bound = upper_bound(problem, guide)
-    warming.join()
+    for thread in warming:
+        thread.join()
     if not run.stages:
         run = run._replace(seconds=time.perf_counter() - started)
     saved = time.monotonic()

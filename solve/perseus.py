@@ -74,7 +74,7 @@ def begin(problem: Problem, settings: PerseusSettings, key: Array) -> Run:
     return Run(vectors, beliefs, value, vector, 0, 0, time.perf_counter() - started, np.inf, float(floor), "")
 
 
-def warm_up(problem: Problem, settings: PerseusSettings, run: Run) -> threading.Thread:
+def warm_up(problem: Problem, settings: PerseusSettings, run: Run) -> list[threading.Thread]:
     """Compile a stage in a thread of its own, on points that nothing can be below."""
     value = jnp.full_like(run.value, -jnp.inf)
     blank = stage.Points(run.beliefs, value, run.vector)
@@ -85,7 +85,7 @@ def warm_up(problem: Problem, settings: PerseusSettings, run: Run) -> threading.
             turn, problem.model, problem.plan, blank, run.vectors, np.asarray(False), batch=settings.batch
         )
 
-    return in_background(compile_all)
+    return [in_background(compile_all)]
 
 
 def advance(problem: Problem, settings: PerseusSettings, key: Array, run: Run) -> Run:

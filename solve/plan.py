@@ -28,6 +28,7 @@ from jatpo.model import POMDP
 from jatpo.validate import Coordinates
 
 WIDTHS = (4, 8, 16, 32, 64)  # states in a block
+LISTS = 32  # one number fetched on its own costs as much as so many in a row
 TRAFFIC = 40  # the cost of one number written and read again, in multiply-adds
 
 
@@ -47,6 +48,7 @@ class BlockPlan:
     share: Array  # [D, F], how much of its sum
     state: Array  # [D, L] int32, the state of each of the last L
     table: Array  # [D, Z, X], O(z | y, a) in the new order
+    listed: Array  # [D, X, L] int32, what a state can look like, where that is little; otherwise L = 0
 
 
 @jax.tree_util.register_dataclass
@@ -164,10 +166,12 @@ def _lay_out(
     many = np.flatnonzero(~lone & (givers > 1))
     few = np.flatnonzero(~lone & (givers <= 1))
     single = np.flatnonzero(lone)
+    most = max(int((table > 0).sum(axis=2).max()) for table in tables)
     plans: list[Plan] = []
     for table, group in zip(tables, padded, strict=True):
         states, entry, part = (np.stack(parts) for parts in zip(*group, strict=True))
         block = part[:, :, few].argmax(axis=1)
+        ordered = np.swapaxes(table, 1, 2)[:, np.concatenate([many, few, single])]
         arrays = (
             states,
             entry,
@@ -175,13 +179,24 @@ def _lay_out(
             block,
             np.take_along_axis(part[:, :, few], block[:, None], axis=1)[:, 0],
             table[:, :, single].argmax(axis=1),
-            np.swapaxes(table, 1, 2)[:, np.concatenate([many, few, single])],
+            ordered,
+            _lists(ordered, most),
         )
-        kinds = (np.int32, dtype, dtype, np.int32, dtype, np.int32, dtype)
+        kinds = (np.int32, dtype, dtype, np.int32, dtype, np.int32, dtype, np.int32)
         plans.append(
             BlockPlan(*(jnp.asarray(array, kind) for array, kind in zip(arrays, kinds, strict=True)))
         )
     return plans
+
+
+def _lists(table: np.ndarray, most: int) -> np.ndarray:
+    """The observations that each state can give, at most `most` of them, for a table [D, Z, X]: [D, X, most or 0].
+
+    What a state cannot give fills its list up; it has probability 0 there.
+    """
+    if most * LISTS > table.shape[1]:
+        return np.zeros((table.shape[0], table.shape[2], 0))
+    return np.swapaxes(np.argsort(table <= 0, axis=1, kind="stable")[:, :most], 1, 2)
 
 
 def _padded(cut: Cut, num_blocks: int, num_states: int) -> Cut:

@@ -101,6 +101,20 @@ def test_single_precision(case, storage):
     assert_case(example(case), storage, vectors=6)
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_states_that_look_like_few_things(same, x64):
+    """Of 64 observations each state can give two; whole rows of them are then not added up."""
+    random = np.random.default_rng(3)
+    truth = plain(random, states=8, observations=64)
+    sensor = np.zeros_like(truth.observation)
+    for a, y in np.ndindex(sensor.shape[:2]):
+        sensor[a, y, random.choice(16, 2, replace=False)] = [0.3, 0.7]
+    truth = truth._replace(observation=np.repeat(sensor[:1], len(sensor), axis=0) if same else sensor)
+    plan = make_plan(build(truth, "blocked"))
+    assert isinstance(plan, BlockPlan) and plan.listed.shape[2] == 2
+    assert_case(truth, "blocked", vectors=6, dtype="float64")
+
+
 @pytest.mark.parametrize("case", ["hard zeros", "same observation", "never seen"])
 def test_one_vector(case, x64):
     assert_case(example(case), "blocked", vectors=1, dtype="float64")
