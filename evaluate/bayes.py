@@ -6,7 +6,8 @@ what ATPO's filter keeps, so only the choice of an action differs:
     a = action of argmax_v sum_k p(k) sum_x v(k, x) b_k(x)
 
 The vectors v are those of the joint problem. They know what an observation will tell about the model, where ATPO
-mixes policies that each believe to know it. The upper bound of the joint problem is a certificate: no agent that
+mixes policies that each believe to know it. A vector of a single model, with the worst case in all others, is a vector of
+the joint problem too, and the best one when that model is all but certain, so those are asked as well. The upper bound of the joint problem is a certificate: no agent that
 starts from this library and prior, and sees no more than observations, has a higher discounted value.
 
 Vectors solved for one prior serve any other: a trial whose library is a part of the whole has p(k) = 0 elsewhere.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -24,6 +26,7 @@ from jatpo.evaluate import mixture
 from jatpo.evaluate.agent import Agent, Knowledge
 from jatpo.evaluate.mixture import Mixture
 from jatpo.library import Library
+from jatpo.mdp import TIE
 from jatpo.solve.policy import Policy, action_probabilities_columns
 
 if TYPE_CHECKING:
@@ -51,10 +54,27 @@ def scores(policy: Policy, joint: Array) -> Array:
 
 
 def policy(keys: Array, knowledge: Knowledge, memory: Mixture) -> Array:
-    """Uniform over the actions of the vectors that are best at p(k) b_k [A, N]."""
+    """Uniform over the actions of the vectors that are best at p(k) b_k [A, N], the single models' among them."""
     del keys
-    whole, columns = flat(knowledge.solved["joint"], joint_beliefs(memory))
-    return action_probabilities_columns(whole, columns, knowledge.actions.shape[0])
+    joint, num_actions = joint_beliefs(memory), knowledge.actions.shape[0]
+    whole, columns = flat(knowledge.solved["joint"], joint)
+    together = action_probabilities_columns(whole, columns, num_actions)
+    value = jnp.max(whole.vectors @ columns, axis=0)
+    alone = alone_values(knowledge, memory)
+    best = jnp.argmax(alone, axis=0)[None, None, :]
+    own = jnp.take_along_axis(mixture.model_policies(knowledge, memory), best, axis=0)[0]
+    return jnp.where(jnp.max(alone, axis=0) > value + TIE, own, together)
+
+
+def alone_values(knowledge: Knowledge, memory: Mixture) -> Array:
+    """p(k) v_k(b_k) and the worst case in all other models [K, N]: what following one model's policy earns at least."""
+    library, posterior = knowledge.library, jnp.exp(memory.log_posterior)
+    lowest = jnp.min(library.models.reward, axis=2, where=library.state_mask[:, :, None], initial=jnp.inf)
+    floors = jnp.min(lowest, axis=1) / (1 - library.models.discount)  # [K]
+    values = jax.vmap(lambda own, beliefs: jnp.max(own.vectors @ beliefs, axis=0))(
+        knowledge.solved["policies"], memory.beliefs
+    )
+    return posterior * (values - floors[:, None]) + (floors @ posterior)[None, :]
 
 
 def spread(policy: Policy, library: Library) -> Policy:
@@ -102,6 +122,6 @@ BAYES = Agent(
     policy,
     mixture.observe,
     mixture.report,
-    ("joint",),
+    ("joint", "policies"),
     mixture.Settings(),
 )

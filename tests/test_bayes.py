@@ -28,9 +28,14 @@ def keys(count: int):
     return jax.random.split(jax.random.key(0), count)
 
 
-def known(library: Library, joint: Policy, prior) -> Knowledge:
+def known(library: Library, joint: Policy, prior, alone: Policy | None = None) -> Knowledge:
+    """What the agent knows; the single models' policies `alone` promise nothing unless they are given."""
     actions = jnp.arange(library.num_actions, dtype=jnp.int32)
-    return Knowledge(actions, mixture.Settings(), library, jnp.asarray(prior), {"joint": joint})
+    if alone is None:
+        low = jnp.full((library.num_models, 1, library.num_states), -1e3, joint.vectors.dtype)
+        alone = Policy(low, jnp.zeros((library.num_models, 1), jnp.int32))
+    solved = {"joint": joint, "policies": alone}
+    return Knowledge(actions, mixture.Settings(), library, jnp.asarray(prior), solved)
 
 
 def two_models() -> list[Example]:
@@ -64,6 +69,25 @@ def test_the_action_of_the_best_vector(x64):
         assert chances[actions[np.argmax(wanted)], n] == 1
 
 
+@pytest.mark.parametrize(("certain", "wanted"), [(0.9, 1), (0.999, 2)])
+def test_a_model_that_is_all_but_certain_is_followed(certain, wanted, x64):
+    """Its own vector, with the worst case elsewhere, against that of the joint problem: by hand."""
+    library = Library.from_models([build(model) for model in two_models()])
+    joint = bayes.spread(Policy(jnp.full((1, 6), 10.0), jnp.array([1], jnp.int32)), library)
+    alone = Policy(jnp.full((2, 1, 4), 12.0), jnp.full((2, 1), 2, jnp.int32))
+    prior = jnp.array([[certain], [1 - certain]])
+    knowledge = known(library, joint, prior, alone)
+    memory = mixture.init(keys(1), knowledge, None)
+    found = bayes.alone_values(knowledge, memory)
+    for k, (own, other) in enumerate([(certain, 1 - certain), (1 - certain, certain)]):
+        model = library.model(1 - k)
+        count = int(np.asarray(library.state_mask)[1 - k].sum())
+        worst = float(np.min(model.reward[:count])) / (1 - float(model.discount))
+        assert found[k, 0] == pytest.approx(own * 12 + other * worst)
+    chances = bayes.policy(keys(1), knowledge, memory)
+    assert chances[wanted if found.max() > 10 else 1, 0] == 1 and (found.max() > 10) == (wanted == 2)
+
+
 def test_vectors_that_tie_share():
     library = Library.from_models([build(model) for model in two_models()])
     vectors = jnp.ones((3, 6), jnp.float32) * jnp.array([[1.0], [1.0], [0.5]], jnp.float32)
@@ -75,7 +99,7 @@ def test_vectors_that_tie_share():
 
 def test_it_is_registered_and_keeps_what_atpo_keeps():
     agent = registry.get("bayes")
-    assert (agent.sees, agent.knows, agent.needs) == ("observation", "library", ("joint",))
+    assert (agent.sees, agent.knows, agent.needs) == ("observation", "library", ("joint", "policies"))
     assert (agent.init, agent.observe, agent.report) == (mixture.init, mixture.observe, mixture.report)
 
 
@@ -174,6 +198,6 @@ def test_settings():
 def test_it_prepares_like_any_agent(tmp_path):
     options = SolveOptions(settings=BRIEF, directory=tmp_path)
     prepared = prepare("abandoned-power-plant", [registry.get("bayes")], options=options)
-    assert set(prepared.task.solved) == {"joint"}
+    assert set(prepared.task.solved) == {"joint", "policies"}
     trials = run(jax.random.key(0), registry.get("bayes"), prepared.task, 20, 8, ("posterior", "entropy"))
     np.testing.assert_allclose(trials.records["posterior"].sum(axis=2), 1, atol=1e-5)
