@@ -6,9 +6,10 @@ what ATPO's filter keeps, so only the choice of an action differs:
     a = action of argmax_v sum_k p(k) sum_x v(k, x) b_k(x)
 
 The vectors v are those of the joint problem. They know what an observation will tell about the model, where ATPO
-mixes policies that each believe to know it. A vector of a single model, with the worst case in all others, is a vector of
-the joint problem too, and the best one when that model is all but certain, so those are asked as well. The upper bound of the joint problem is a certificate: no agent that
-starts from this library and prior, and sees no more than observations, has a higher discounted value.
+mixes policies that each believe to know it. A vector of a single model, with the worst case in all others, is one of
+the joint problem too, and the best where that model is all but certain: those are asked as well. The upper bound of
+the joint problem is a certificate: no agent that starts from this library and prior, and sees no more than
+observations, has a higher discounted value.
 
 Vectors solved for one prior serve any other: a trial whose library is a part of the whole has p(k) = 0 elsewhere.
 """

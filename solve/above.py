@@ -156,18 +156,23 @@ def tighten(
     step = first // below.shape[1]
     for t in np.unique(step)[::-1]:
         now = slice(*np.searchsorted(step, [t, t + 1]))
-        branches = slice(*np.searchsorted(ahead.belief, [now.start, now.stop]))
-        worth = np.minimum(ahead.above[branches], ahead.chance[branches] * value[after[branches]])
-        cell = ahead.action[branches] * (now.stop - now.start) + ahead.belief[branches] - now.start
-        reward = ahead.reward[:, now]
-        total = np.bincount(cell, weights=worth, minlength=reward.size).reshape(reward.shape)
-        q = reward + float(problem.model.discount) * total
+        q = _look_ahead(ahead, now, value[after], float(problem.model.discount))
         kept = place[now] < CAPACITY - 1
         found = (q.max(axis=0) + slack).astype(value.dtype)
         np.minimum.at(value, place[now][kept], found[kept])
         action[place[now][kept]] = q.argmax(axis=0)[kept]
     table = Table(table.marks, value, action)
     return table, np.minimum(known, value[find(table, marks, np)]).reshape(below.shape)
+
+
+def _look_ahead(ahead: Outlook, columns: slice, after: np.ndarray, discount: float) -> np.ndarray:
+    """The upper bound on q of the beliefs `columns`, with the bounds `after` [m] of all branches: [A, n]."""
+    branches = slice(*np.searchsorted(ahead.belief, [columns.start, columns.stop]))
+    worth = np.minimum(ahead.above[branches], ahead.chance[branches] * after[branches])
+    reward = ahead.reward[:, columns]
+    cell = ahead.action[branches] * reward.shape[1] + ahead.belief[branches] - columns.start
+    total = np.bincount(cell, weights=worth, minlength=reward.size)
+    return reward + discount * total.reshape(reward.shape)
 
 
 def _marks(marking: Array, upper: Array, met: Array) -> tuple[Array, Array, Array]:

@@ -89,9 +89,7 @@ def begin(problem: Problem, settings: AnytimeSettings, key: Array) -> Run:
     vector = jnp.asarray(np.full(settings.keep, values.argmax(), np.int32))
     seconds = time.perf_counter() - started
     table = above.empty(model.dtype)
-    return Run(
-        vectors, beliefs, value, vector, 0, 0, seconds, np.inf, float(values.max()), "", table=table
-    )
+    return Run(vectors, beliefs, value, vector, 0, 0, seconds, np.inf, float(values.max()), "", table=table)
 
 
 def warm_up(problem: Problem, settings: AnytimeSettings) -> list[threading.Thread]:

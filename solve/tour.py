@@ -104,8 +104,8 @@ def _walk(
     """Beliefs met [T, X, W + N].
 
     The W guided walkers never see the same after the same history: what they might see is drawn without replacement,
-    by its probability given the actions and by how far apart the bounds are after it. So a few of them cover most of what
-    matters near the start. The N others act at random and see what may come.
+    by its probability given the actions and by how far apart the bounds are after it. So a few of them cover most of
+    what matters near the start. The N others act at random and see what may come.
     """
     guide = choose(upper, vectors, way, table, marking)
     guided, others = chance.uniform.shape[2], chance.astray.shape[2]

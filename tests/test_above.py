@@ -28,7 +28,7 @@ def rounds(model, count: int):
 @pytest.mark.parametrize("storage", ["dense", "blocked"])
 @pytest.mark.parametrize("seed", range(3))
 def test_no_entry_is_below_the_optimum(seed, storage):
-    """At every belief that is found again: at least what a tree of depth 5 proves attainable, at most the informed bound."""
+    """Where a belief is found again: at least what a tree of depth 5 proves attainable, at most the informed bound."""
     model = build(tiny(seed, discount=0.6), storage)
     problem, guide, run, beliefs = rounds(model, 3)
     table = run.table
