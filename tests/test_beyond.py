@@ -197,7 +197,7 @@ def test_tables_mark_what_is_better_and_worse_than_atpo():
     found["vote"] = trials([8, 9, 7, 8])
     rows = [{"domain": "ntu", "rules": "as_run", "decision_us": 12.4, **row} for row in beyond.compare(found)]
     proof = {"domain": "ntu", "rules": "as_run", "models": 2, "upper": 9.25, "lower": 8.5, "vectors": 3}
-    proof |= {"library_seconds": None, "joint_seconds": 1.25}
+    proof |= {"library_seconds": None, "joint_seconds": 1.25, "informed": 10.0, "atpo": 5.0}
     text = written(rows, certificates=[proof], sizes=[{**row, "size": 8} for row in rows])
     line = next(line for line in text.splitlines() if line.startswith("| ntu | 20.0"))
     assert re.fullmatch(
@@ -205,7 +205,9 @@ def test_tables_mark_what_is_better_and_worse_than_atpo():
     )
     assert "| domain | informed Perseus | ATPO | most likely model | vote |" in text
     assert "| ntu | 10.00 | 5.00 | 7.00 | 4.00 | 9.25 |" in text
-    assert "| ntu | `as_run` | 2 |  | 1.2 | 3 | 8.50 | 9.25 |" in text
+    assert "| ntu | `as_run` | 2 |  | 1.2 | 3 | 8.50 | 9.25 | 70 .. 85 |" in text  # 3.5 and 4.25 of 5
+    same = {**proof, "informed": 5.05}  # too little of a gap to speak of shares
+    assert "| 8.50 | 9.25 |  |" in written(rows, certificates=[same])
     assert "| ntu, 8 models | 20.0 | 10.0 | **14.0** | *8.0* |" in text
     assert "12 / never" in text
 

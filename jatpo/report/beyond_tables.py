@@ -98,9 +98,19 @@ def _joint(found: Tables) -> str:
         "vectors": lambda row: str(row["vectors"]),
         "lower bound": lambda row: number(row["lower"], 2),
         "upper bound": lambda row: number(row["upper"], 2),
+        "of ATPO's gap, per cent": _attainable,
     }
     lines = [[cell(row) for cell in columns.values()] for row in found.get("certificates", ())]
     return _markdown(list(columns), lines) if lines else ""
+
+
+def _attainable(row: Row) -> str:
+    """The share of ATPO's discounted gap that the bounds prove can, and can at most, be won; only where it has one."""
+    informed, base = row.get("informed"), row.get("atpo")
+    if informed is None or base is None or informed - base < 0.02 * abs(informed):
+        return ""
+    low, high = (100 * (row[bound] - base) / (informed - base) for bound in ("lower", "upper"))
+    return f"{low:.0f} .. {high:.0f}"
 
 
 def _stress(found: Tables) -> str:
