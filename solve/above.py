@@ -3,7 +3,7 @@
     U(b) = max_a R(b, a) + γ sum_z P(z | b, a) U(b after a, z)
 
 U of a belief that was met before comes from a table, that of any other from the fast informed bound. A walk is gone
-over in reverse, so that what was found at its end tells at its start. Where few beliefs are met again and again, in
+over in reverse, so that what was found at its end tells at its start, and again as long as it pays. Where few beliefs are met again and again, in
 a nearly deterministic model, the bounds close; elsewhere they close near the start, where it counts most.
 
 Beliefs are told apart by `MARKS` random projections, which are linear: the projections of all the beliefs that may
@@ -29,6 +29,7 @@ from jatpo.solve.problem import Problem
 MARKS = 6
 CLOSE = 1e-5
 TOGETHER = 64  # beliefs whose successors are looked at together
+SWEEPS = 20  # over the beliefs of a walk at most: where these lead back to each other, one is not enough
 NEIGHBOURS = 3  # entries of the table that are compared
 CAPACITY = 1 << 14  # of the table; the last entry is never used
 
@@ -152,23 +153,29 @@ def tighten(
     ahead = look(problem, upper, marking, beliefs, first)
     table = _with_new(table, marks[:, first], bound[first])
     place, after = find(table, marks[:, first], np), find(table, ahead.marks, np)
-    value, action = table.value.copy(), table.action.copy()
     step = first // below.shape[1]
-    for t in np.unique(step)[::-1]:
-        now = slice(*np.searchsorted(step, [t, t + 1]))
-        q = _look_ahead(ahead, now, value[after], float(problem.model.discount))
-        kept = place[now] < CAPACITY - 1
-        found = (q.max(axis=0) + slack).astype(value.dtype)
-        np.minimum.at(value, place[now][kept], found[kept])
-        action[place[now][kept]] = q.argmax(axis=0)[kept]
+    groups = [slice(*np.searchsorted(step, [t, t + 1])) for t in np.unique(step)[::-1]]
+    value, action, discount = table.value.copy(), table.action.copy(), float(problem.model.discount)
+    for _ in range(SWEEPS):
+        before = value.copy()
+        for now in groups:
+            q = _look_ahead(ahead, now, after, value, discount)
+            kept = place[now] < CAPACITY - 1
+            found = (q.max(axis=0) + slack).astype(value.dtype)
+            np.minimum.at(value, place[now][kept], found[kept])
+            action[place[now][kept]] = q.argmax(axis=0)[kept]
+        if not np.any(value < before - slack):
+            break
     table = Table(table.marks, value, action)
     return table, np.minimum(known, value[find(table, marks, np)]).reshape(below.shape)
 
 
-def _look_ahead(ahead: Outlook, columns: slice, after: np.ndarray, discount: float) -> np.ndarray:
-    """The upper bound on q of the beliefs `columns`, with the bounds `after` [m] of all branches: [A, n]."""
+def _look_ahead(
+    ahead: Outlook, columns: slice, after: np.ndarray, value: np.ndarray, discount: float
+) -> np.ndarray:
+    """The upper bound on q of the beliefs `columns` [A, n]; `after` [m] is where each branch is in `value` [N]."""
     branches = slice(*np.searchsorted(ahead.belief, [columns.start, columns.stop]))
-    worth = np.minimum(ahead.above[branches], ahead.chance[branches] * after[branches])
+    worth = np.minimum(ahead.above[branches], ahead.chance[branches] * value[after[branches]])
     reward = ahead.reward[:, columns]
     cell = ahead.action[branches] * reward.shape[1] + ahead.belief[branches] - columns.start
     total = np.bincount(cell, weights=worth, minlength=reward.size)
