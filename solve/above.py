@@ -3,8 +3,9 @@
     U(b) = max_a R(b, a) + γ sum_z P(z | b, a) U(b after a, z)
 
 U of a belief that was met before comes from a table, that of any other from the fast informed bound. A walk is gone
-over in reverse, so that what was found at its end tells at its start, and again as long as it pays. Where few beliefs are met again and again, in
-a nearly deterministic model, the bounds close; elsewhere they close near the start, where it counts most.
+over in reverse, so that what was found at its end tells at its start, and again as long as it pays. Where few beliefs
+are met again and again, in a nearly deterministic model, the bounds close; elsewhere they close near the start, where
+it counts most.
 
 Beliefs are told apart by `MARKS` random projections, which are linear: the projections of all the beliefs that may
 follow cost no more than some rows of scores. Two beliefs pass for one if none of their projections differs by more
