@@ -6,6 +6,7 @@ the agent's own filter; losses are those of `losses`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,6 +19,8 @@ from jatpo.evaluate import losses, mixture
 from jatpo.evaluate.agent import Agent, Knowledge
 from jatpo.evaluate.prepare import Prepared, Session
 from jatpo.evaluate.task import Task, knowledge_of
+
+BOUNDS = ("bound_eta_paper", "bound_eta_consistent", "bound_printed")
 
 
 class Sums(NamedTuple):
@@ -74,6 +77,18 @@ def loss_bound(prepared: Prepared, agent: Agent, trials: int, session: Session) 
         if session.progress:
             session.progress(number + 1, trials, agent=agent.name)
     return rows
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row per domain: means over its trials, and the largest loss."""
+    found = []
+    for domain in dict.fromkeys(row["domain"] for row in rows):
+        own = [row for row in rows if row["domain"] == domain]
+        names = ("loss", "comparator_loss", "divergence", *BOUNDS)
+        means = {name: float(np.mean([row[name] for row in own])) for name in names}
+        largest = max(row["loss"] for row in own)
+        found.append({"domain": domain, "trials": len(own), **means, "largest_loss": largest})
+    return found
 
 
 def _bounds(prepared: Prepared, truth: int, sums: Sums) -> dict[str, Any]:

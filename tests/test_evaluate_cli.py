@@ -137,6 +137,13 @@ def test_experiments_write_tables_and_a_manifest(capsys, tiny, tmp_path, name, t
     assert json.loads(out) == rows
 
 
+def test_the_loss_bound_is_shown_by_domain(capsys, tiny):
+    """A line of means for people, a row for each trial for programs."""
+    code, out, _ = call(capsys, "experiment", "loss-bound", tiny, "--trials", "4", "--quiet")
+    lines = [line for line in out.splitlines() if line.startswith(tiny)]
+    assert code == 0 and len(lines) == 1 and lines[0].split()[1] == "4"
+
+
 def test_experiments_refuse_bad_sizes_and_factors(capsys, tiny):
     code, _, err = call(capsys, "experiment", "library-scaling", tiny, "--sizes", "2-x")
     assert (code, "write it as 2-32" in err) == (2, True)

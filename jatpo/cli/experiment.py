@@ -5,14 +5,14 @@ Each writes its tables and a manifest into one directory and goes on there when 
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from jatpo.cli.evaluate import chosen_sources
 from jatpo.cli.experiment_adapt import adapt
 from jatpo.cli.experiment_beyond import beyond
-from jatpo.cli.experiment_setup import Options, shared
+from jatpo.cli.experiment_setup import Options, Rows, shared
 from jatpo.cli.experiment_tune import tune
 from jatpo.errors import JatpoError
 
@@ -22,11 +22,11 @@ experiment = typer.Typer(
 experiment.command("beyond")(beyond)
 experiment.command("tune")(tune)
 experiment.command("adapt")(adapt)
+
 Names = Annotated[
     list[str] | None,
     typer.Argument(metavar="[NAME...]", help="Domains, files or libraries; 'all': all domains."),
 ]
-Rows = list[dict[str, Any]]
 
 
 @shared(experiment, "library-scaling", agents="value_iteration,perseus,atpo,random")
@@ -76,6 +76,7 @@ def loss_bound(options: Options, names: Names = None) -> None:
     """ATPO's summed loss beside the bound of the paper's proposition, for both choices of η."""
     setup = options.begin()
 
+    from jatpo.evaluate.bound import BOUNDS, summary
     from jatpo.evaluate.bound import loss_bound as bounds
 
     rows: Rows = []
@@ -84,9 +85,8 @@ def loss_bound(options: Options, names: Names = None) -> None:
         with options.session(f"loss bound in {name}", setup.store) as running:
             rows += bounds(prepared, setup.players[0], options.trials, running)
         setup.write({"loss-bound": rows})
-    bounds_shown = ("bound_eta_paper", "bound_eta_consistent", "bound_printed")
-    columns = ("domain", "trial", "model", "loss", "comparator_loss", "divergence", *bounds_shown)
-    setup.finish({"loss-bound": rows}, columns, options.json)
+    columns = ("domain", "trials", "loss", "largest_loss", "comparator_loss", "divergence", *BOUNDS)
+    setup.finish({"loss-bound": rows}, columns, options.json, summary(rows))
 
 
 @shared(experiment, "misspecified", agents="perseus,atpo,random_picker,random")

@@ -37,6 +37,8 @@ from jatpo.cli.evaluate import (
 )
 from jatpo.cli.output import print_json, print_table
 
+Rows = list[dict[str, Any]]
+
 if TYPE_CHECKING:
     from jatpo.evaluate.prepare import Session
 
@@ -152,19 +154,20 @@ class Setup:
         tell(prepared.notes)
         return prepared
 
-    def write(self, tables: dict[str, list[dict[str, Any]]]) -> None:
+    def write(self, tables: dict[str, Rows]) -> None:
         """Write tables into the directory."""
         for name, rows in tables.items():
             self.store.write_table(name, rows)
 
-    def finish(self, tables: dict[str, list[dict[str, Any]]], columns: tuple[str, ...], json: bool) -> None:
-        """Write the tables and print the first one."""
+    def finish(
+        self, tables: dict[str, Rows], columns: tuple[str, ...], json: bool, shown: Rows | None = None
+    ) -> None:
+        """Write the tables and print the first one, or what is `shown` of it to people."""
         self.write(tables)
         rows = next(iter(tables.values()))
         if json:
             print_json(rows)
             return
-        print_table(
-            [column.replace("_", " ") for column in columns], [[r.get(c) for c in columns] for r in rows]
-        )
+        heads = [column.replace("_", " ") for column in columns]
+        print_table(heads, [[row.get(column) for column in columns] for row in shown or rows])
         print(f"\nresults are in {self.store.directory}")

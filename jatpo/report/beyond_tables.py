@@ -105,12 +105,15 @@ def _joint(found: Tables) -> str:
 
 
 def _attainable(row: Row) -> str:
-    """The share of ATPO's discounted gap that the bounds prove can, and can at most, be won; only where it has one."""
+    """The share of ATPO's discounted gap that the bounds prove can, and can at most, be won.
+
+    Only where the gap is large enough to tell it from sampling error, a twentieth of what the informed agent earns.
+    """
     informed, base = row.get("informed"), row.get("atpo")
-    if informed is None or base is None or informed - base < 0.02 * abs(informed):
+    if informed is None or base is None or informed - base < 0.05 * abs(informed):
         return ""
-    low, high = (100 * (row[bound] - base) / (informed - base) for bound in ("lower", "upper"))
-    return f"{low:.0f} .. {high:.0f}"
+    shares = (100 * (row[bound] - base) / (informed - base) for bound in ("lower", "upper"))
+    return " .. ".join(f"{min(max(share, 0), 100):.0f}" for share in shares)
 
 
 def _stress(found: Tables) -> str:
