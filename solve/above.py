@@ -123,7 +123,9 @@ def _outlook(
 jit_outlook = jit(_outlook)
 
 
-def look(problem: Problem, upper: Array, marking: np.ndarray, beliefs: Array, columns: np.ndarray) -> Outlook:
+def look(
+    problem: Problem, upper: Array | np.ndarray, marking: np.ndarray, beliefs: Array, columns: np.ndarray
+) -> Outlook:
     """What may follow the `columns` of `beliefs` [X, B]."""
     parts = []
     for first in range(0, len(columns), TOGETHER):

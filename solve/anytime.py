@@ -129,6 +129,7 @@ def advance(
     share = 1.0 if run.stages == 0 else 0.5 if run.stages < 4 else 0.25
     way = _way(round(share * settings.walkers), settings.stray, problem.model)
     merge = run.stages >= MERGING
+    assert run.table is not None  # `begin` made one
     new, kept, table, info = tour.tour(
         chance, problem, upper, run.vectors, run.beliefs, run.table, way, merge, settings.capacity
     )
