@@ -23,7 +23,7 @@ from jatpo.evaluate.agent import Agent
 from jatpo.files import UserLibrary
 from jatpo.library import Library
 from jatpo.mdp import value_iteration_library
-from jatpo.solve import PerseusSettings, Solution, default_directory, solve_library
+from jatpo.solve import AnytimeSettings, PerseusSettings, Solution, default_directory, solve_library
 from jatpo.solve.policy import stack
 
 
@@ -45,6 +45,15 @@ class Request:
     target: UserLibrary
     library: Library
     options: SolveOptions
+
+
+def in_seconds(seconds: float) -> AnytimeSettings:
+    """The anytime solver for agents that follow several models' policies.
+
+    Half of its walkers act at random: such an agent comes to beliefs that a model's own policy never leads to, and a
+    policy that was not solved there may do the same useless thing for ever (`jatpo experiment off-policy`).
+    """
+    return AnytimeSettings(seconds=seconds, off_policy=0.5)
 
 
 _jit_values = jax.jit(value_iteration_library)

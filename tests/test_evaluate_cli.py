@@ -155,6 +155,16 @@ def test_experiments_refuse_bad_sizes_and_factors(capsys, tiny):
     assert (code, "--shares a is not a list of numbers" in err) == (2, True)
 
 
+def test_policies_for_agents_are_solved_off_the_policy_too():
+    """With --seconds half of the walkers act at random, for the sake of agents that follow several policies."""
+    from jatpo.cli.evaluate import solve_options
+    from jatpo.cli.progress import Progress
+
+    options = solve_options(2.5, None, Progress("", True))
+    assert (options.settings.seconds, options.settings.off_policy) == (2.5, 0.5)
+    assert solve_options(None, None, Progress("", True)).settings is None
+
+
 @pytest.mark.slow
 def test_the_solver_itself_serves_the_commands(capsys, monkeypatch, tmp_path):
     monkeypatch.undo()

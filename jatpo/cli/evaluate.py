@@ -192,10 +192,9 @@ def solver_settings(seconds: float | None) -> dict[str, Any]:
 
 def solve_options(seconds: float | None, directory: Path | None, progress: Progress) -> SolveOptions:
     """Options for the solver, with its progress shown."""
-    from jatpo import solve
-    from jatpo.evaluate.solutions import SolveOptions
+    from jatpo.evaluate.solutions import SolveOptions, in_seconds
 
-    settings = None if seconds is None else solve.AnytimeSettings(seconds=seconds)
+    settings = None if seconds is None else in_seconds(seconds)
     return SolveOptions(settings, directory=directory, progress=_shown(progress), note=_warn)
 
 

@@ -59,12 +59,12 @@ def reproduce(
     check_rules(rules)
     wanted = _sizes(sizes, chosen, everything=not names)
 
-    from jatpo import solve
+    from jatpo.evaluate.solutions import in_seconds
     from jatpo.report.pictures import draw_pictures
     from jatpo.report.plan import Plan
     from jatpo.report.reproduce import Reproduction
 
-    settings = None if seconds is None else solve.AnytimeSettings(seconds=seconds)
+    settings = None if seconds is None else in_seconds(seconds)
     plan = Plan(chosen, trials, seed, rules, preset, wanted, settings=settings, solutions=solutions)
     progress = Overall("reproducing", quiet)
     with progress:

@@ -187,11 +187,10 @@ def record(
 
 def _options(directory: Path | None, quiet: bool, seconds: float | None = None, **fields: Any) -> Any:
     """`SolveOptions`, by the paper's settings or for `seconds` each model."""
-    from jatpo.evaluate.solutions import SolveOptions
-    from jatpo.solve import AnytimeSettings
+    from jatpo.evaluate.solutions import SolveOptions, in_seconds
 
     if seconds is not None:
-        fields["settings"] = AnytimeSettings(seconds=seconds)
+        fields["settings"] = in_seconds(seconds)
     fields.setdefault("progress", None if quiet else _tell_models())
     return SolveOptions(directory=directory, **fields)
 
