@@ -31,7 +31,6 @@ from jatpo.solve.problem import BATCH, Problem, generator
 from jatpo.solve.run import Run
 from jatpo.solve.tour import Chance, Way
 
-ANYWHERE = 1e-3  # walkers go where the bounds are apart, and a little everywhere
 MERGING = 2  # rounds after which batches are filled up with beliefs of other steps
 
 jit_blind = jit(bounds.blind)
@@ -148,11 +147,7 @@ def advance(
 
 
 def _way(optimists: int, stray: float, model: POMDP) -> Way:
-    return Way(
-        *jax.device_put(
-            (np.int32(optimists), np.asarray(stray, model.dtype), np.asarray(ANYWHERE, model.dtype))
-        )
-    )
+    return Way(*jax.device_put((np.int32(optimists), np.asarray(stray, model.dtype))))
 
 
 def _why(settings: AnytimeSettings, run: Run) -> str:

@@ -25,6 +25,7 @@ from jatpo.solve.policy import NEVER
 from jatpo.solve.problem import BATCH, Problem
 from jatpo.storage import pick
 
+ANYWHERE = 1e-3  # walkers go where the bounds are apart, and a little everywhere
 MARKS = 1e-5  # projections of beliefs that differ by less are the same
 
 
@@ -42,7 +43,6 @@ class Way(NamedTuple):
 
     optimists: Array  # [] int32
     stray: Array  # []
-    anywhere: Array  # [], how far apart bounds count at least
 
 
 class Met(NamedTuple):
@@ -123,7 +123,7 @@ def _walk(
         worth = own
         if isinstance(plan, BlockPlan) and guided:
             hope = promise(plan, upper, vectors, table, marking, predicted[:, :guided], actions[:guided])
-            worth = hope + way.anywhere * own
+            worth = hope + ANYWHERE * own
         _, drawn = jax.lax.top_k((_log(worth) + mass[None, :] + noise).ravel(), guided)
         picked = jax.vmap(pick, in_axes=(0, 1))(astray[2], chances[:, guided:])
         seen = jnp.concatenate([(drawn // guided).astype(jnp.int32), picked])
