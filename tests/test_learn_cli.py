@@ -197,6 +197,7 @@ def test_the_benchmark(capsys, meeting):
     assert rows[0]["all_beliefs_mb"] == pytest.approx(4 * 4 * 5 * 4 / 1e6)
 
 
+@pytest.mark.slow
 def test_the_page_says_what_python_prints(capsys):
     """Its Python blocks run one after the other and print what their comments promise."""
     page = (Path(__file__).parent.parent / "docs" / "learning.md").read_text()
