@@ -15,7 +15,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
 demo: .venv/ready ## reproduce the paper on three small domains, with a report to open in a browser
-	$(call say,reproducing the paper on three small domains: some two minutes)
+	$(call say,reproducing the paper on three small domains: about a minute)
 	@$(BIN)/jatpo reproduce $(DEMO)
 
 pictures: .venv/ready ## draw the pictures of the README from the demo's results

@@ -37,10 +37,10 @@ from jatpo.cli.evaluate import (
 )
 from jatpo.cli.output import print_json, print_table
 
-Rows = list[dict[str, Any]]
-
 if TYPE_CHECKING:
     from jatpo.evaluate.prepare import Session
+
+Rows = list[dict[str, Any]]
 
 Out = Annotated[
     Path | None,
