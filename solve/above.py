@@ -142,12 +142,14 @@ def look(
 def tighten(
     problem: Problem, upper: Array, table: Table, met: Array, below: np.ndarray, slack: float
 ) -> tuple[Table, np.ndarray]:
-    """The table after a walk that met beliefs [T, X, W] of values `below` [T, W], and U of those [T, W].
+    """The table after a walk, and U of the beliefs [T, W] met by its first W walkers, who go where it pays.
+
+    `met` [T, X, W + N] are the beliefs of all walkers, and `below` [T, W] are the values of those of the first W.
 
     `slack` is added at each step, for rounding. Beliefs at which the bounds meet are passed over.
     """
     marking = projections(problem.model)
-    beliefs, marks, bound = jit_marks(marking, upper, met)  # [X, T W], [M, T W], [T W]
+    beliefs, marks, bound = jit_marks(marking, upper, met, below.shape[1])  # [X, T W], [M, T W], [T W]
     marks, bound = np.asarray(marks), np.asarray(bound)
     known = np.minimum(bound, table.value[find(table, marks, np)])
     first = _distinct(marks, np.flatnonzero(known - below.ravel() > slack))
@@ -185,13 +187,13 @@ def _look_ahead(
     return reward + discount * total.reshape(reward.shape)
 
 
-def _marks(marking: Array, upper: Array, met: Array) -> tuple[Array, Array, Array]:
-    """Beliefs [T, X, W] as columns [X, T W], their marks [M, T W] and their fast informed bound [T W]."""
-    beliefs = jnp.moveaxis(met, 0, 1).reshape(met.shape[1], -1)
+def _marks(marking: Array, upper: Array, met: Array, walkers: int) -> tuple[Array, Array, Array]:
+    """Beliefs of the first W `walkers` as columns [X, T W], their marks [M, T W] and their fast informed bound [T W]."""
+    beliefs = jnp.moveaxis(met[:, :, :walkers], 0, 1).reshape(met.shape[1], -1)
     return beliefs, marking @ beliefs, jnp.max(upper @ beliefs, axis=0)
 
 
-jit_marks = jit(_marks)
+jit_marks = jit(_marks, static_argnames="walkers")
 
 
 def _distinct(marks: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -17,7 +17,6 @@ import time
 from dataclasses import dataclass
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -30,8 +29,6 @@ from jatpo.solve.plan import BlockPlan
 from jatpo.solve.problem import BATCH, Problem, generator
 from jatpo.solve.run import Run
 from jatpo.solve.tour import Chance, Way
-
-MERGING = 2  # rounds after which batches are filled up with beliefs of other steps
 
 jit_blind = jit(bounds.blind)
 jit_revealed = jit(bounds.revealed)
@@ -83,9 +80,9 @@ def begin(problem: Problem, settings: AnytimeSettings, key: Array) -> Run:
     room = min(FIRST_ROOM, settings.capacity)
     vectors = fill(first, np.arange(model.num_actions), model.num_states, room)
     values = first.dot(initial)
-    beliefs = jnp.asarray(np.repeat(initial[:, None], settings.keep, axis=1))
-    value = jnp.asarray(np.full(settings.keep, values.max(), initial.dtype))
-    vector = jnp.asarray(np.full(settings.keep, values.argmax(), np.int32))
+    beliefs = jax.device_put(np.repeat(initial[:, None], settings.keep, axis=1))
+    value = jax.device_put(np.full(settings.keep, values.max(), initial.dtype))
+    vector = jax.device_put(np.full(settings.keep, values.argmax(), np.int32))
     seconds = time.perf_counter() - started
     table = above.empty(model.dtype)
     return Run(vectors, beliefs, value, vector, 0, 0, seconds, np.inf, float(values.max()), "", table=table)
@@ -113,7 +110,7 @@ def warm_up(problem: Problem, settings: AnytimeSettings) -> list[threading.Threa
         tour.close(loop, beliefs, 0.0, settings.keep)
         guided = chance.uniform.shape[2]
         if isinstance(plan, BlockPlan) and guided:
-            columns, *_ = above.jit_marks(marking, blank, met[:, :, :guided])
+            columns, *_ = above.jit_marks(marking, blank, met, guided)
             above.look(problem, blank, marking, columns, np.zeros(1, np.int32))
 
     return [in_background(walking), in_background(joining)]
@@ -127,10 +124,9 @@ def advance(
     chance = draw(settings, problem.model, generator(key, run.stages))
     share = 1.0 if run.stages == 0 else 0.5 if run.stages < 4 else 0.25
     way = _way(round(share * settings.walkers), settings.stray, problem.model)
-    merge = run.stages >= MERGING
     assert run.table is not None  # `begin` made one
     new, kept, table, info = tour.tour(
-        chance, problem, upper, run.vectors, run.beliefs, run.table, way, merge, settings.capacity
+        chance, problem, upper, run.vectors, run.beliefs, run.table, way, settings.capacity
     )
     if info.full:
         text = f"capacity of {settings.capacity} vectors reached: raise it to go on"

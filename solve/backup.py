@@ -47,7 +47,7 @@ def fill(alpha: np.ndarray, action: np.ndarray, num_states: int, room: int = FIR
     buffer[:count] = alpha
     actions = np.zeros(room, np.int32)
     actions[:count] = action
-    return Vectors(jnp.asarray(buffer), jnp.asarray(actions), jnp.asarray(count, jnp.int32))
+    return Vectors(*jax.device_put((buffer, actions, np.int32(count))))
 
 
 def grow(vectors: Vectors, capacity: int) -> Vectors:

@@ -15,7 +15,7 @@ import jax
 
 MEASURED_BEFORE = (0, 11)  # version of jax
 OPTIONS: dict[str, Any] = (
-    {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < MEASURED_BEFORE else {}
+    {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 2} if jax.__version_info__ < MEASURED_BEFORE else {}
 )
 
 
@@ -24,7 +24,7 @@ def jit(function: Callable, **options: Any) -> Any:
     return jax.jit(function, compiler_options=OPTIONS, **options)
 
 
-def in_background(compile_all: Callable[[], None]) -> threading.Thread:
+def in_background(compile_all: Callable[[], Any]) -> threading.Thread:
     """A thread in which `compile_all` calls kernels on blank input, so that they are compiled when they are needed."""
     double = bool(jax.config.read("jax_enable_x64"))
 

@@ -18,7 +18,7 @@ from jatpo.solve import anytime, exact, perseus
 from jatpo.solve.anytime import AnytimeSettings
 from jatpo.solve.exact import ExactSettings
 from jatpo.solve.perseus import PerseusSettings
-from jatpo.solve.problem import Problem, prepare, upper_bound, upper_vectors
+from jatpo.solve.problem import Problem, prepare, upper_bound, upper_vectors, warm_up
 from jatpo.solve.run import Run, finish
 from jatpo.solve.solution import Solution
 
@@ -114,16 +114,17 @@ def _solve_one(
         return _kept(store, _entry(problem.model_hash, settings, seed), solution)
     started = time.perf_counter()
     entry = _entry(problem.model_hash, settings, seed)
+    warming = [warm_up(problem)]
     if isinstance(settings, PerseusSettings):
         run = _resume(store, entry, problem, settings, key)
-        warming = perseus.warm_up(problem, settings, run)
+        warming += perseus.warm_up(problem, settings, run)
     else:
-        warming = anytime.warm_up(problem, settings)
+        warming += anytime.warm_up(problem, settings)
         run = _resume(store, entry, problem, settings, key)
     guide = upper_vectors(problem)
-    bound = upper_bound(problem, guide)
     for thread in warming:
         thread.join()
+    bound = upper_bound(problem, guide)
     if not run.stages:
         run = run._replace(seconds=time.perf_counter() - started)
     saved = time.monotonic()

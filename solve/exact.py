@@ -44,7 +44,7 @@ def solve(problem: Problem, settings: ExactSettings, seed: int) -> Solution:
     model = problem.model
     found = jit_value_iteration(model, settings.tolerance)
     above = jnp.max(found.q.T @ model.initial) if settings.method == "qmdp" else found.v @ model.initial
-    vectors = jnp.asarray(np.asarray(found.q.T)[:, : problem.num_states])
+    vectors = jax.device_put(np.asarray(found.q.T)[:, : problem.num_states])
     return Solution(
         policy=Policy(vectors, jnp.arange(model.num_actions, dtype=jnp.int32)),
         lower=float(jnp.max(jit_blind(model) @ model.initial)),

@@ -6,6 +6,7 @@ import threading
 import time
 from dataclasses import dataclass
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -58,7 +59,7 @@ def explore(problem: Problem, settings: PerseusSettings, key: Array) -> Array:
         generator(key, GUIDED), model, half, steps, lambda *walk: points.jit_guided_walk(*walk, upper)
     )
     roaming = points.explore(generator(key, ROAMING), model, half, steps, points.jit_roaming_walk)
-    return jnp.asarray(np.concatenate([beliefs, guided, roaming], axis=1))
+    return jax.device_put(np.concatenate([beliefs, guided, roaming], axis=1))
 
 
 def begin(problem: Problem, settings: PerseusSettings, key: Array) -> Run:
@@ -69,8 +70,8 @@ def begin(problem: Problem, settings: PerseusSettings, key: Array) -> Run:
     floor = np.asarray(problem.floor, model.dtype)
     room = min(backup.FIRST_ROOM, settings.capacity)
     vectors = backup.fill(np.full((1, 1), floor), np.zeros(1), model.num_states, room)
-    value = jnp.asarray(np.full(beliefs.shape[1], floor))
-    vector = jnp.asarray(np.zeros(beliefs.shape[1], np.int32))
+    value = jax.device_put(np.full(beliefs.shape[1], floor))
+    vector = jax.device_put(np.zeros(beliefs.shape[1], np.int32))
     return Run(vectors, beliefs, value, vector, 0, 0, time.perf_counter() - started, np.inf, float(floor), "")
 
 

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -184,7 +183,7 @@ def _lay_out(
         )
         kinds = (np.int32, dtype, dtype, np.int32, dtype, np.int32, dtype, np.int32)
         plans.append(
-            BlockPlan(*(jnp.asarray(array, kind) for array, kind in zip(arrays, kinds, strict=True)))
+            BlockPlan(*(jax.device_put(np.asarray(array, kind)) for array, kind in zip(arrays, kinds, strict=True)))
         )
     return plans
 

@@ -123,4 +123,4 @@ def explore(
         found = distinct(np.concatenate([found, *np.asarray(walk(uniform, model))], axis=1))
         if found.shape[1] >= count:
             break
-    return jnp.asarray(found[:, np.arange(count) % found.shape[1]])
+    return jax.device_put(found[:, np.arange(count) % found.shape[1]])

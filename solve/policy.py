@@ -82,4 +82,4 @@ def stack(policies: Sequence[Policy], num_states: int) -> Policy:
         vectors[k, :count, :size] = policy.vectors
         vectors[k, count:] = NEVER
         actions[k, :count] = policy.actions
-    return Policy(jnp.asarray(vectors), jnp.asarray(actions))
+    return Policy(*jax.device_put((vectors, actions)))

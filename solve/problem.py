@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,14 +14,14 @@ from jatpo.errors import JatpoError
 from jatpo.library import Library
 from jatpo.model import POMDP
 from jatpo.solve import bounds
-from jatpo.solve.backup import fill, jit_backup
-from jatpo.solve.compiling import jit
+from jatpo.solve.backup import FIRST_ROOM, fill, jit_backup
+from jatpo.solve.compiling import in_background, jit
 from jatpo.solve.plan import Plan, make_plans, reveals
 
 jit_qmdp = jit(bounds.qmdp)
 jit_informed = jit(bounds.informed)
 
-BATCH = 32  # beliefs backed up at once; larger batches are not cheaper
+BATCH = 16  # beliefs backed up at once; larger batches are hardly cheaper, and less of each is of use
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,14 @@ def upper_vectors(problem: Problem) -> Array:
     if problem.reveals:
         return start
     return jit_informed(problem.model, start)
+
+
+def warm_up(problem: Problem, room: int = FIRST_ROOM) -> threading.Thread:
+    """Compile the backup of a batch in a thread of its own, by running it on blank input."""
+    model = problem.model
+    vectors = fill(np.zeros((1, 1), model.dtype), np.zeros(1), model.num_states, room)
+    beliefs = np.zeros((model.num_states, BATCH), model.dtype)
+    return in_background(lambda: jit_backup(model, problem.plan, beliefs, vectors))
 
 
 def upper_bound(problem: Problem, upper: Array) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 from jax import Array
 
@@ -42,7 +42,7 @@ def finish(problem: Problem, settings: Any, seed: int, run: Run, upper: float) -
     count = int(run.vectors.count)
     vectors = problem.expand(np.asarray(run.vectors.alpha)[:count])
     return Solution(
-        policy=Policy(jnp.asarray(vectors), jnp.asarray(np.asarray(run.vectors.action)[:count])),
+        policy=Policy(*jax.device_put((vectors, np.asarray(run.vectors.action)[:count]))),
         lower=run.lower,
         upper=max(upper, run.lower),
         mean_value=float(np.mean(np.asarray(run.value))),

@@ -57,8 +57,8 @@ def evaluate(vectors: Vectors, beliefs: Array) -> Points:
 
 
 def rounding(values: Array) -> Array:
-    """The size of differences between `values` that mean nothing []."""
-    return 8 * jnp.finfo(values.dtype).eps * jnp.max(jnp.abs(values))
+    """The size of differences between `values` that mean nothing []; also on the host."""
+    return 8 * jnp.finfo(values.dtype).eps * abs(values).max()
 
 
 def stage(

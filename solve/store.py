@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 
 from jatpo.solve.above import Table
@@ -27,7 +27,7 @@ from jatpo.solve.policy import Policy
 from jatpo.solve.run import Run
 from jatpo.solve.solution import Solution
 
-FORMAT = 3  # to be raised when the layout of checkpoints or what a solver finds has changed
+FORMAT = 4  # to be raised when the layout of checkpoints or what a solver finds has changed
 TABLE = ("table_marks", "table_value", "table_action")
 SEAL = "seal.json"  # the digest of every other file of a checkpoint
 Tree = dict[str, np.ndarray]
@@ -53,7 +53,7 @@ class Store:
         if read is None:
             return None
         meta, tree = read
-        policy = Policy(jnp.asarray(tree["alpha"]), jnp.asarray(tree["action"]))
+        policy = Policy(*jax.device_put((tree["alpha"], tree["action"])))
         return Solution(policy=policy, **meta["solution"])
 
     def save_solution(self, key: str, solution: Solution) -> None:
@@ -72,7 +72,7 @@ class Store:
                 meta, tree = read
                 alpha = np.asarray(tree["alpha"])
                 vectors = fill(alpha, np.asarray(tree["action"]), alpha.shape[1], meta["room"])
-                points = {name: jnp.asarray(tree[name]) for name in ("beliefs", "value", "vector")}
+                points = {name: jax.device_put(tree[name]) for name in ("beliefs", "value", "vector")}
                 table = Table(*(np.asarray(tree[name]) for name in TABLE)) if TABLE[0] in tree else None
                 return Run(vectors=vectors, table=table, **points, **meta["run"])
         return None

@@ -180,28 +180,28 @@ def thin(loop: stage.Loop) -> stage.Loop:
     used, place = np.unique(np.asarray(loop.vector), return_inverse=True)
     source = np.resize(used, loop.vectors.alpha.shape[0]).astype(np.int32)
     vectors = jit_pack(loop.vectors, source, np.int32(len(used)))
-    return loop._replace(vectors=vectors, vector=jnp.asarray(place.astype(np.int32)))
+    return loop._replace(vectors=vectors, vector=jax.device_put(place.astype(np.int32)))
 
 
 def close(loop: stage.Loop, beliefs: Array, luck: float, room: int) -> tuple[Vectors, stage.Points]:
     """The useful vectors and an even sample of the points, `room` of them."""
     loop, total = thin(loop), beliefs.shape[1]
     stay = (int(luck * total) + np.arange(room) * (total // room)) % total
-    value, vector = (jnp.asarray(np.asarray(part)[stay]) for part in (loop.value, loop.vector))
+    value, vector = (jax.device_put(np.asarray(part)[stay]) for part in (loop.value, loop.vector))
     return loop.vectors, stage.Points(jit_take(beliefs, stay.astype(np.int32)), value, vector)
 
 
-def worth(met: Met, first: int, merge: bool, tight: float) -> list[np.ndarray]:
+def worth(met: Met, first: int, tight: float) -> list[np.ndarray]:
     """The columns of beliefs to back up, in order and at most `BATCH` at a time; `first` is that of met[0, 0].
 
-    Bounds within `tight` are as one. A batch holds beliefs of one step, so that a value travels along the whole path;
-    with `merge` it is filled up with those of the steps before. The initial belief is always the last.
+    Bounds within `tight` are as one. A batch holds beliefs of one step, so that a value travels along the whole path.
+    The initial belief is always the last.
     """
     walkers = met.mark.shape[1]
     _, earliest = np.unique(np.round(met.mark.ravel() / MARKS), return_index=True)
     chosen = earliest[(met.gap.ravel()[earliest] > tight) & (earliest >= walkers)]
     chosen = np.append(np.sort(chosen)[::-1], 0)  # last step first
-    groups = [chosen] if merge else np.split(chosen, np.flatnonzero(np.diff(chosen // walkers)) + 1)
+    groups = np.split(chosen, np.flatnonzero(np.diff(chosen // walkers)) + 1)
     return [first + group[at : at + BATCH] for group in groups for at in range(0, len(group), BATCH)]
 
 
@@ -213,7 +213,6 @@ def tour(
     kept: Array,
     table: Table,
     way: Way,
-    merge: bool,
     capacity: int,
 ) -> tuple[Vectors, stage.Points, Table, stage.StageInfo]:
     """One round: new vectors, the points kept [X, R], the upper bound at beliefs met and what was done.
@@ -224,14 +223,14 @@ def tour(
     met = jit_walk(chance, problem.model, problem.plan, upper, vectors, way, table, marking)
     beliefs, loop, gap, mark = jit_gather(met, kept, vectors, upper, marking[0])
     start = before = np.asarray(loop.value)
-    tight = 2 * float(stage.rounding(loop.value))
+    tight = 2 * float(stage.rounding(start))
     gap = np.array(gap)
     guided = chance.uniform.shape[2]
     if isinstance(problem.plan, BlockPlan) and guided:
         below = start[kept.shape[1] :].reshape(gap.shape)[:, :guided]
-        table, bound = above_table.tighten(problem, upper, table, met[:, :, :guided], below, tight / 2)
+        table, bound = above_table.tighten(problem, upper, table, met, below, tight / 2)
         gap[:, :guided] = bound - below
-    batches = worth(Met(gap, np.asarray(mark)), kept.shape[1], merge, tight)
+    batches = worth(Met(gap, np.asarray(mark)), kept.shape[1], tight)
     sweeps, full = 0, False
     while not full and sweeps * len(batches) < met.shape[0]:
         loop, full = _sweep(problem, beliefs, batches, loop, capacity)
