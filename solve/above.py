@@ -188,7 +188,7 @@ def _look_ahead(
 
 
 def _marks(marking: Array, upper: Array, met: Array, walkers: int) -> tuple[Array, Array, Array]:
-    """Beliefs of the first W `walkers` as columns [X, T W], their marks [M, T W] and their fast informed bound [T W]."""
+    """Beliefs of the first W walkers as columns [X, T W], their marks [M, T W] and fast informed bound [T W]."""
     beliefs = jnp.moveaxis(met[:, :, :walkers], 0, 1).reshape(met.shape[1], -1)
     return beliefs, marking @ beliefs, jnp.max(upper @ beliefs, axis=0)
 

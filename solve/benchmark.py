@@ -61,10 +61,11 @@ def reference_backup(model: POMDP, beliefs: np.ndarray, vectors: np.ndarray) -> 
 def time_solve(models: Sequence[POMDP], settings: Settings, seed: int = 0) -> dict[str, Any]:
     """Seconds of a solve from cold and of the same solve again; the difference is compiling."""
     jax.clear_caches()
+    key = jax.random.key(seed)
     seconds, solutions = [], []
     for _ in range(2):
         started = time.perf_counter()
-        solutions = solve(models, settings, jax.random.key(seed))
+        solutions = solve(models, settings, key)
         seconds.append(time.perf_counter() - started)
     backups = sum(solution.backups for solution in solutions)
     return {
@@ -83,7 +84,7 @@ def time_solve(models: Sequence[POMDP], settings: Settings, seed: int = 0) -> di
 def time_backups(model: POMDP, vectors: int = 256, batch: int = 64, seed: int = 0) -> dict[str, float]:
     """Seconds of one backup in a batch, and of the reference where its dense arrays are small enough."""
     random = np.random.default_rng(seed)
-    beliefs = np.asarray(explore(random, model, batch, steps=8))
+    beliefs = explore(random, model, batch, steps=8)
     alpha = random.normal(size=(vectors, model.num_states))
     buffer = fill(alpha.astype(model.dtype), np.zeros(vectors), model.num_states)
     plan = make_plan(model)

@@ -1,8 +1,9 @@
 """How the solvers' kernels are compiled.
 
 XLA's newer way of fusing loops on a CPU takes twice as long to compile these kernels, and they run slower: gathers
-and short sums over the last axis are most of what they do. The option may go in later versions of XLA, so it is given
-to those that it was measured with.
+and short sums over the last axis are most of what they do. XLA also cuts a program into 32 parts to compile them in
+threads; with two parts all of them together take a third less processor time. The options may go in later versions of
+XLA, so they are given to those that they were measured with.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import jax
 
 MEASURED_BEFORE = (0, 11)  # version of jax
 OPTIONS: dict[str, Any] = (
-    {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 2} if jax.__version_info__ < MEASURED_BEFORE else {}
+    {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 2}
+    if jax.__version_info__ < MEASURED_BEFORE
+    else {}
 )
 
 

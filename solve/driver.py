@@ -7,14 +7,14 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 from jax import Array
 
 from jatpo.model import POMDP
-from jatpo.solve import anytime, exact, perseus
+from jatpo.solve import anytime, exact, perseus, small
 from jatpo.solve.anytime import AnytimeSettings
 from jatpo.solve.exact import ExactSettings
 from jatpo.solve.perseus import PerseusSettings
@@ -114,17 +114,7 @@ def _solve_one(
         return _kept(store, _entry(problem.model_hash, settings, seed), solution)
     started = time.perf_counter()
     entry = _entry(problem.model_hash, settings, seed)
-    warming = [warm_up(problem)]
-    if isinstance(settings, PerseusSettings):
-        run = _resume(store, entry, problem, settings, key)
-        warming += perseus.warm_up(problem, settings, run)
-    else:
-        warming += anytime.warm_up(problem, settings)
-        run = _resume(store, entry, problem, settings, key)
-    guide = upper_vectors(problem)
-    for thread in warming:
-        thread.join()
-    bound = upper_bound(problem, guide)
+    run, guide, bound = _ready(problem, settings, store, entry, key)
     if not run.stages:
         run = run._replace(seconds=time.perf_counter() - started)
     saved = time.monotonic()
@@ -147,6 +137,31 @@ def _solve_one(
             store.save_run(entry, run, with_beliefs=isinstance(settings, AnytimeSettings))
             saved = time.monotonic()
     return _kept(store, entry, finish(problem, settings, seed, run, min(bound, run.upper)))
+
+
+def _ready(
+    problem: Problem,
+    settings: PerseusSettings | AnytimeSettings,
+    store: Store | None,
+    entry: str,
+    key: Array,
+) -> tuple[Run, Any, float]:
+    """The run to go on with, and the upper bound: its vectors, and what it is at the start. Compiles on the way."""
+    if isinstance(settings, PerseusSettings) and problem.small:
+        guide = small.upper_vectors(problem.small)
+        run = _resume(store, entry, problem, settings, key)
+        return run, guide, small.upper_bound(problem.small, guide)
+    warming = [warm_up(problem)]
+    if isinstance(settings, PerseusSettings):
+        run = _resume(store, entry, problem, settings, key)
+        warming += perseus.warm_up(problem, settings, run)
+    else:
+        warming += anytime.warm_up(problem, settings)
+        run = _resume(store, entry, problem, settings, key)
+    guide = upper_vectors(problem)
+    for thread in warming:
+        thread.join()
+    return run, guide, upper_bound(problem, guide)
 
 
 def _resume(store: Store | None, entry: str, problem: Problem, settings: Settings, key: Array) -> Run:

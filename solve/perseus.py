@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 
 from jatpo.errors import JatpoError
-from jatpo.solve import backup, points, stage
+from jatpo.solve import backup, points, small, stage
 from jatpo.solve.compiling import in_background, jit
 from jatpo.solve.problem import Problem, generator, upper_vectors
 from jatpo.solve.run import Run
@@ -41,37 +41,38 @@ class PerseusSettings:
             raise JatpoError(f"the tolerance is {self.tolerance}, expected 0 or more")
 
 
-def explore(problem: Problem, settings: PerseusSettings, key: Array) -> Array:
-    """The belief points [X, B] of random walks.
+def explore(problem: Problem, settings: PerseusSettings, key: Array) -> np.ndarray:
+    """The belief points [X, B] of random walks; of a small model only its own states.
 
     Where they hardly come near a reward, the stages find little or nothing to carry back. Half as many points are then
     added from walks that the upper bound guides, and as many from walks that roam: an ad hoc agent that takes the model
     for another's comes to beliefs far from the start and far from this model's own way.
     """
     steps, count = settings.steps or settings.stages, settings.beliefs
-    model = problem.model
-    beliefs = points.explore(generator(key, 0), model, count, steps)
+    model, tiny = problem.model, problem.small
+    walk = points.jit_random_walk if tiny is None else lambda uniform, _: small.random_walk(uniform, tiny)
+    beliefs = points.explore(generator(key, 0), model, count, steps, walk)
     real = slice(len(problem.reachable))  # the others only pad the model
-    if points.meets_reward(np.asarray(beliefs)[real], np.asarray(model.reward)[real]):
+    if points.meets_reward(beliefs[real], np.asarray(model.reward)[real]):
         return beliefs
     upper, half = upper_vectors(problem), max(count // 2, 1)
     guided = points.explore(
         generator(key, GUIDED), model, half, steps, lambda *walk: points.jit_guided_walk(*walk, upper)
     )
     roaming = points.explore(generator(key, ROAMING), model, half, steps, points.jit_roaming_walk)
-    return jax.device_put(np.concatenate([beliefs, guided, roaming], axis=1))
+    own = slice(len(beliefs))
+    return np.concatenate([beliefs, guided[own], roaming[own]], axis=1)
 
 
 def begin(problem: Problem, settings: PerseusSettings, key: Array) -> Run:
     """The run before its first stage: one vector below every value."""
     started = time.perf_counter()
-    model = problem.model
     beliefs = explore(problem, settings, key)
-    floor = np.asarray(problem.floor, model.dtype)
+    floor = np.asarray(problem.floor, problem.model.dtype)
     room = min(backup.FIRST_ROOM, settings.capacity)
-    vectors = backup.fill(np.full((1, 1), floor), np.zeros(1), model.num_states, room)
-    value = jax.device_put(np.full(beliefs.shape[1], floor))
-    vector = jax.device_put(np.zeros(beliefs.shape[1], np.int32))
+    vectors = backup.fill(np.full((1, 1), floor), np.zeros(1), len(beliefs), room)
+    count = beliefs.shape[1]
+    beliefs, value, vector = jax.device_put((beliefs, np.full(count, floor), np.zeros(count, np.int32)))
     return Run(vectors, beliefs, value, vector, 0, 0, time.perf_counter() - started, np.inf, float(floor), "")
 
 
@@ -99,13 +100,10 @@ def advance(problem: Problem, settings: PerseusSettings, key: Array, run: Run) -
     thorough = run.change < settings.tolerance
     vectors = run.vectors
     while True:
-        old = stage.Points(run.beliefs, run.value, run.vector)
-        new, after, info = jit_stage(
-            turn, problem.model, problem.plan, old, vectors, np.asarray(thorough), batch=settings.batch
-        )
+        new, after, info = _stage(problem, settings, turn, run, vectors, thorough)
         if not info.full:
             break
-        if vectors.alpha.shape[0] >= settings.capacity:
+        if problem.small or vectors.alpha.shape[0] >= settings.capacity:
             text = f"capacity of {settings.capacity} vectors reached: raise it to go on"
             return run._replace(stopped=text, seconds=run.seconds + time.perf_counter() - started)
         vectors = backup.grow(vectors, settings.capacity)
@@ -113,9 +111,25 @@ def advance(problem: Problem, settings: PerseusSettings, key: Array, run: Run) -
     stopped = "all stages done" if stages >= settings.stages else ""
     if thorough and change < settings.tolerance:
         stopped = f"converged: no point rises by {settings.tolerance:g}"
-    lower = float(np.max(np.asarray(new.alpha).dot(np.asarray(problem.model.initial))))
+    initial = np.asarray(problem.model.initial)[: new.alpha.shape[1]]
+    lower = float(np.max(np.asarray(new.alpha).dot(initial)))
     seconds = run.seconds + time.perf_counter() - started
     backups = run.backups + int(info.backups)
     return Run(
         new, after.beliefs, after.value, after.vector, stages, backups, seconds, change, lower, stopped
     )
+
+
+def _stage(
+    problem: Problem,
+    settings: PerseusSettings,
+    turn: np.ndarray,
+    run: Run,
+    vectors: backup.Vectors,
+    thorough: bool,
+) -> tuple[backup.Vectors, stage.Points, stage.StageInfo]:
+    """One stage, in NumPy where the model is small."""
+    old, batch = stage.Points(run.beliefs, run.value, run.vector), settings.batch
+    if problem.small:
+        return small.stage(turn, problem.small, old, vectors, thorough, batch, settings.capacity)
+    return jit_stage(turn, problem.model, problem.plan, old, vectors, np.asarray(thorough), batch=batch)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -113,10 +114,13 @@ def _table(model: POMDP) -> np.ndarray:
 def _cheapest(tables: Sequence[np.ndarray], lone: np.ndarray) -> list[list[Cut]]:
     """The cuts of each table's groups, all made in the way and width that cost least."""
     sparse = all((table[:, :, ~lone] > 0).sum(axis=(1, 2)).max() <= 8 * table.shape[1] for table in tables)
-    ways = (_by_class, _direct) if sparse else (_by_class,)
+    kinds = [[_kinds(rows) for rows in table] for table in tables]
     options = [
-        [[way(rows, lone, width) for rows in table] for table in tables] for way in ways for width in WIDTHS
+        [list(map(partial(_by_class, lone, width), *pair)) for pair in zip(tables, kinds, strict=True)]
+        for width in WIDTHS
     ]
+    if sparse:
+        options += [[[_direct(lone, width, rows) for rows in table] for table in tables] for width in WIDTHS]
     return min(options, key=lambda option: max(_cost(cut) for cuts in option for cut in cuts))
 
 
@@ -126,16 +130,20 @@ def _cost(cut: Cut) -> float:
     return len(cut.states) * (cut.states.shape[1] + many + TRAFFIC) + many * TRAFFIC
 
 
-def _by_class(rows: np.ndarray, lone: np.ndarray, width: int) -> Cut:
-    """States with equal rows of O [X, Z] together."""
-    _, kind = np.unique(rows, axis=0, return_inverse=True)
+def _kinds(rows: np.ndarray) -> np.ndarray:
+    """A number for each state [X], equal where the rows of O [X, Z] are equal."""
+    return np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+
+
+def _by_class(lone: np.ndarray, width: int, rows: np.ndarray, kind: np.ndarray) -> Cut:
+    """States with equal rows of O [X, Z], those of one `kind` [X], together."""
     useful = np.flatnonzero((rows[:, ~lone] > 0).any(axis=1))
-    states, _ = _blocks(kind.ravel()[useful], useful, width, len(rows))
+    states, _ = _blocks(kind[useful], useful, width, len(rows))
     part = rows[states[:, 0]] * ~lone
     return Cut(states, (states < len(rows)).astype(float), part)
 
 
-def _direct(rows: np.ndarray, lone: np.ndarray, width: int) -> Cut:
+def _direct(lone: np.ndarray, width: int, rows: np.ndarray) -> Cut:
     """For each observation, the states that can give it."""
     z, y = np.nonzero((rows * ~lone).T)
     states, owner = _blocks(z, y, width, len(rows))
@@ -183,7 +191,9 @@ def _lay_out(
         )
         kinds = (np.int32, dtype, dtype, np.int32, dtype, np.int32, dtype, np.int32)
         plans.append(
-            BlockPlan(*(jax.device_put(np.asarray(array, kind)) for array, kind in zip(arrays, kinds, strict=True)))
+            BlockPlan(
+                *(jax.device_put(np.asarray(array, kind)) for array, kind in zip(arrays, kinds, strict=True))
+            )
         )
     return plans
 

@@ -112,15 +112,15 @@ def explore(
     model: POMDP,
     count: int,
     steps: int,
-    walk: Callable[..., Array] = jit_random_walk,  # (uniform, model)
+    walk: Callable[..., Array | np.ndarray] = jit_random_walk,  # (uniform, model)
     rounds: int = 8,
-) -> Array:
+) -> np.ndarray:
     """Beliefs met on walks [X, count]; repeated where `rounds` rounds of walks meet fewer."""
     walkers = max(8, -(-count // steps))
-    found = np.zeros((model.num_states, 0), model.dtype)
+    found: list[np.ndarray] = []
     for _ in range(rounds):
         uniform = random.random((steps, 3, walkers), model.dtype)
-        found = distinct(np.concatenate([found, *np.asarray(walk(uniform, model))], axis=1))
-        if found.shape[1] >= count:
+        found = [distinct(np.concatenate([*found, *np.asarray(walk(uniform, model))], axis=1))]
+        if found[0].shape[1] >= count:
             break
-    return jax.device_put(found[:, np.arange(count) % found.shape[1]])
+    return found[0][:, np.arange(count) % found[0].shape[1]]

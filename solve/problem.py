@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import jax
 import numpy as np
@@ -17,6 +18,7 @@ from jatpo.solve import bounds
 from jatpo.solve.backup import FIRST_ROOM, fill, jit_backup
 from jatpo.solve.compiling import in_background, jit
 from jatpo.solve.plan import Plan, make_plans, reveals
+from jatpo.solve.small import Small, shrink
 
 jit_qmdp = jit(bounds.qmdp)
 jit_informed = jit(bounds.informed)
@@ -35,6 +37,11 @@ class Problem:
     num_states: int  # of the original model
     floor: float  # below every value of it
     model_hash: str
+
+    @cached_property
+    def small(self) -> Small | None:
+        """The model for Perseus in NumPy, if it is small; that does not depend on the library around it."""
+        return shrink(self.model, len(self.reachable))
 
     def expand(self, vectors: np.ndarray) -> np.ndarray:
         """Vectors over all states of the original model; what is never reached gets the floor."""

@@ -11,7 +11,7 @@ A stage may end before it has drawn the points that could rise: if all values ar
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -56,7 +56,7 @@ def evaluate(vectors: Vectors, beliefs: Array) -> Points:
     return Points(beliefs, jnp.max(scores, axis=0), jnp.argmax(scores, axis=0).astype(jnp.int32))
 
 
-def rounding(values: Array) -> Array:
+def rounding(values: Any) -> Any:
     """The size of differences between `values` that mean nothing []; also on the host."""
     return 8 * jnp.finfo(values.dtype).eps * abs(values).max()
 

@@ -19,6 +19,7 @@ from jatpo.solve import (
     default_directory,
     driver,
     paper_settings,
+    small,
     solve,
     solve_library,
     tour,
@@ -87,7 +88,8 @@ def test_a_model_that_reveals_its_state_among_others(x64):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_a_library_compiles_for_its_first_model_only(solver):
+def test_a_library_compiles_for_its_first_model_only(solver, monkeypatch):
+    monkeypatch.setattr(small, "LARGEST", 0)
     kernels = [
         jit_backup,
         perseus.jit_stage,
