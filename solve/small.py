@@ -14,7 +14,10 @@ from jatpo.model import POMDP
 from jatpo.solve.backup import Vectors
 from jatpo.solve.stage import Points, StageInfo, rounding
 
-LARGEST = 1 << 17  # numbers in P(y | x, a) O(z | y, a) of a model that is solved in NumPy
+LARGEST = 1 << 17  # numbers in P(y | x, a) O(z | y, a) of a model that is solved in NumPy,
+BROADEST = (
+    128  # and its pairs of an action and an observation: what vectors promise is kept for all of them at once
+)
 
 
 class Small(NamedTuple):
@@ -28,7 +31,8 @@ class Small(NamedTuple):
 
 def shrink(model: POMDP, num_states: int) -> Small | None:
     """The first `num_states` states of `model`, the others being padding; None if it is too large for this."""
-    if num_states**2 * model.num_actions * model.num_observations > LARGEST:
+    pairs = model.num_actions * model.num_observations
+    if pairs > BROADEST or pairs * num_states**2 > LARGEST:
         return None
     dense = model.to_dense()
     own = slice(num_states)

@@ -11,7 +11,7 @@ from jatpo.solve import PerseusSettings, small, solve
 from jatpo.solve.problem import prepare
 from oracles import point_based as oracle
 from oracles import pomdp_exact
-from random_models import build, example, rows
+from random_models import build, example, plain, rows
 from small_pomdps import corridor, tiger, tiny
 from solution_checks import assert_same, parts_of
 
@@ -101,6 +101,7 @@ def test_only_small_models_and_whatever_is_around_them():
     assert prepare(domains.library("ntu"))[0].small is None
     alone, among = prepare([build(corridor(6))])[0], prepare([build(corridor(6)), build(corridor(300))])
     assert alone.small is not None and among[0].small is not None and among[1].small is None
+    assert prepare([build(plain(np.random.default_rng(0), 2, 3, 43))])[0].small is None  # 129 pairs
     for part, other in zip(alone.small, among[0].small, strict=True):
         np.testing.assert_array_equal(part, other)
 
