@@ -87,11 +87,18 @@ def spread(policy: Policy, library: Library) -> Policy:
 
 
 def settings_for(request: Request) -> AnytimeSettings:
-    """How the joint problem is solved unless the options say otherwise."""
+    """How the joint problem is solved unless the options say otherwise.
+
+    Half of the walkers act at random. With fewer of them the bound at the start is a little better, and more trials get
+    stuck at a belief for which no good vector was kept: 3.4 instead of 1.5 % in mit by the rules as written.
+    """
     from jatpo.solve import AnytimeSettings
+    from jatpo.solve.anytime import FOR_AGENTS
 
     chosen = request.options.settings
-    return chosen if isinstance(chosen, AnytimeSettings) else AnytimeSettings(seconds=0, stages=ROUNDS)
+    if isinstance(chosen, AnytimeSettings):
+        return chosen
+    return AnytimeSettings(seconds=0, stages=ROUNDS, off_policy=FOR_AGENTS)
 
 
 def joint_solution(request: Request) -> Solution:

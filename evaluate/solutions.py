@@ -24,6 +24,7 @@ from jatpo.files import UserLibrary
 from jatpo.library import Library
 from jatpo.mdp import value_iteration_library
 from jatpo.solve import AnytimeSettings, PerseusSettings, Solution, default_directory, solve_library
+from jatpo.solve.anytime import FOR_AGENTS
 from jatpo.solve.policy import stack
 
 
@@ -53,7 +54,7 @@ def in_seconds(seconds: float) -> AnytimeSettings:
     Half of its walkers act at random: such an agent comes to beliefs that a model's own policy never leads to, and a
     policy that was not solved there may do the same useless thing for ever (`jatpo experiment off-policy`).
     """
-    return AnytimeSettings(seconds=seconds, off_policy=0.5)
+    return AnytimeSettings(seconds=seconds, off_policy=FOR_AGENTS)
 
 
 _jit_values = jax.jit(value_iteration_library)

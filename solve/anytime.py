@@ -30,6 +30,8 @@ from jatpo.solve.problem import BATCH, Problem, generator
 from jatpo.solve.run import Run
 from jatpo.solve.tour import Chance, Way
 
+FOR_AGENTS = 0.5  # `off_policy` for agents that may be led where a model's own policy would never come
+
 jit_blind = jit(bounds.blind)
 jit_revealed = jit(bounds.revealed)
 

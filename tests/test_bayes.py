@@ -190,7 +190,7 @@ def test_settings():
     """Rounds, not seconds, unless asked for: the same policy on every machine."""
     target = resolve("abandoned-power-plant")
     plainly = Request(target, target.stacked(), SolveOptions())
-    assert bayes.settings_for(plainly) == AnytimeSettings(seconds=0, stages=bayes.ROUNDS)
+    assert bayes.settings_for(plainly) == AnytimeSettings(seconds=0, stages=bayes.ROUNDS, off_policy=0.5)
     asked = Request(target, target.stacked(), SolveOptions(settings=QUICK))
     assert bayes.settings_for(asked) is QUICK
 

@@ -58,7 +58,10 @@ def solve(
     beliefs: Annotated[
         int | None, typer.Option(help="perseus: belief points (the published number).")
     ] = None,
-    off_policy: Annotated[float, typer.Option(help="anytime: share of walkers that act at random.")] = 0.125,
+    off_policy: Annotated[
+        float | None,
+        typer.Option(help="anytime: share of walkers that act at random (0.125; with --joint 0.5)."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed and number of stages give the same result.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Where solutions are kept (.jatpo/solutions).")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -84,9 +87,8 @@ def settings_of(solver: str, target: Any, options: dict[str, Any]) -> Settings:
     from jatpo.solve import AnytimeSettings, ExactSettings, PerseusSettings
 
     if solver == "anytime":
-        chosen = {name: options[name] for name in ("gap", "off_policy")}
-        seconds = 10.0 if options["seconds"] is None else options["seconds"]
-        return AnytimeSettings(**chosen, seconds=seconds, stages=options["stages"] or 0)
+        chosen = {name: options[name] for name in ("seconds", "off_policy") if options[name] is not None}
+        return AnytimeSettings(**chosen, gap=options["gap"], stages=options["stages"] or 0)
     if solver == "perseus":
         return PerseusSettings(
             beliefs=options["beliefs"] or target.settings.beliefs,
@@ -99,7 +101,10 @@ def settings_of(solver: str, target: Any, options: dict[str, Any]) -> Settings:
 def _joint_options(solver: str, options: dict[str, Any]) -> dict[str, Any]:
     """The options for a joint problem: those of the agent `bayes`, which will then find it solved, unless given."""
     from jatpo.evaluate.bayes import ROUNDS
+    from jatpo.solve.anytime import FOR_AGENTS
 
+    if options["off_policy"] is None:
+        options = {**options, "off_policy": FOR_AGENTS}
     if solver != "anytime" or options["seconds"]:
         return options
     return {**options, "seconds": 0.0, "stages": options["stages"] or ROUNDS}
