@@ -90,7 +90,7 @@ def settings_for(request: Request) -> AnytimeSettings:
     """How the joint problem is solved unless the options say otherwise.
 
     Half of the walkers act at random. With fewer of them the bound at the start is a little better, and more trials get
-    stuck at a belief for which no good vector was kept: 3.4 instead of 1.5 % in mit by the rules as written.
+    stuck at a belief for which no good vector was kept: 3.4 instead of 2.4 % in mit by the rules as written.
     """
     from jatpo.solve import AnytimeSettings
     from jatpo.solve.anytime import FOR_AGENTS
