@@ -72,7 +72,7 @@ def draw(settings: AnytimeSettings, model: POMDP, random: np.random.Generator) -
     return Chance(uniform, noise, astray, float(random.random(1, model.dtype)[0]))
 
 
-def begin(problem: Problem, settings: AnytimeSettings, key: Array) -> Run:
+def begin(problem: Problem, settings: AnytimeSettings, key: Array | list[int]) -> Run:
     """The run before its first round: the blind policies, or q* where it is attained."""
     del key
     started = time.perf_counter()
@@ -119,7 +119,7 @@ def warm_up(problem: Problem, settings: AnytimeSettings) -> list[threading.Threa
 
 
 def advance(
-    problem: Problem, settings: AnytimeSettings, key: Array, run: Run, upper: Array, bound: float
+    problem: Problem, settings: AnytimeSettings, key: Array | list[int], run: Run, upper: Array, bound: float
 ) -> Run:
     """One round; `upper` [A, X] guides and `bound` is the best value anyone could have at the start."""
     started = time.perf_counter()

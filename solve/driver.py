@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
-import numpy as np
 from jax import Array
 
 from jatpo.model import POMDP
@@ -18,7 +17,7 @@ from jatpo.solve import anytime, exact, perseus, small
 from jatpo.solve.anytime import AnytimeSettings
 from jatpo.solve.exact import ExactSettings
 from jatpo.solve.perseus import PerseusSettings
-from jatpo.solve.problem import Problem, prepare, upper_bound, upper_vectors, warm_up
+from jatpo.solve.problem import Problem, prepare, upper_bound, upper_vectors, warm_up, words
 from jatpo.solve.run import Run, finish
 from jatpo.solve.solution import Solution
 
@@ -81,8 +80,7 @@ def solve_library(
 
 def _seed_of(key: Array) -> int:
     """The seed that `key` was made of, or the number that its words are."""
-    words = np.asarray(jax.random.key_data(key)).ravel().tolist()
-    return sum(word << 32 * place for place, word in enumerate(reversed(words)))
+    return sum(word << 32 * place for place, word in enumerate(reversed(words(key))))
 
 
 def _open(directory: str | Path | None, note: Callable[[str], None]) -> Store | None:
@@ -114,7 +112,8 @@ def _solve_one(
         return _kept(store, _entry(problem.model_hash, settings, seed), solution)
     started = time.perf_counter()
     entry = _entry(problem.model_hash, settings, seed)
-    run, guide, bound = _ready(problem, settings, store, entry, key)
+    drawing = words(key)
+    run, guide, bound = _ready(problem, settings, store, entry, drawing)
     if not run.stages:
         run = run._replace(seconds=time.perf_counter() - started)
     saved = time.monotonic()
@@ -130,9 +129,9 @@ def _solve_one(
                 seconds=run.seconds,
             )
         if isinstance(settings, PerseusSettings):
-            run = perseus.advance(problem, settings, key, run)
+            run = perseus.advance(problem, settings, drawing, run)
         else:
-            run = anytime.advance(problem, settings, key, run, guide, bound)
+            run = anytime.advance(problem, settings, drawing, run, guide, bound)
         if store and not run.stopped and time.monotonic() - saved > SAVE_EVERY:
             store.save_run(entry, run, with_beliefs=isinstance(settings, AnytimeSettings))
             saved = time.monotonic()
@@ -144,7 +143,7 @@ def _ready(
     settings: PerseusSettings | AnytimeSettings,
     store: Store | None,
     entry: str,
-    key: Array,
+    key: list[int],
 ) -> tuple[Run, Any, float]:
     """The run to go on with, and the upper bound: its vectors, and what it is at the start. Compiles on the way."""
     if isinstance(settings, PerseusSettings) and problem.small:
@@ -164,7 +163,7 @@ def _ready(
     return run, guide, upper_bound(problem, guide)
 
 
-def _resume(store: Store | None, entry: str, problem: Problem, settings: Settings, key: Array) -> Run:
+def _resume(store: Store | None, entry: str, problem: Problem, settings: Settings, key: list[int]) -> Run:
     """The saved state of this run, or its beginning."""
     run = store.load_run(entry) if store else None
     if isinstance(settings, AnytimeSettings):

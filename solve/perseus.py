@@ -41,7 +41,7 @@ class PerseusSettings:
             raise JatpoError(f"the tolerance is {self.tolerance}, expected 0 or more")
 
 
-def explore(problem: Problem, settings: PerseusSettings, key: Array) -> np.ndarray:
+def explore(problem: Problem, settings: PerseusSettings, key: Array | list[int]) -> np.ndarray:
     """The belief points [X, B] of random walks; of a small model only its own states.
 
     Where they hardly come near a reward, the stages find little or nothing to carry back. Half as many points are then
@@ -64,7 +64,7 @@ def explore(problem: Problem, settings: PerseusSettings, key: Array) -> np.ndarr
     return np.concatenate([beliefs, guided[own], roaming[own]], axis=1)
 
 
-def begin(problem: Problem, settings: PerseusSettings, key: Array) -> Run:
+def begin(problem: Problem, settings: PerseusSettings, key: Array | list[int]) -> Run:
     """The run before its first stage: one vector below every value."""
     started = time.perf_counter()
     beliefs = explore(problem, settings, key)
@@ -90,7 +90,7 @@ def warm_up(problem: Problem, settings: PerseusSettings, run: Run) -> list[threa
     return [in_background(compile_all)]
 
 
-def advance(problem: Problem, settings: PerseusSettings, key: Array, run: Run) -> Run:
+def advance(problem: Problem, settings: PerseusSettings, key: Array | list[int], run: Run) -> Run:
     """One stage; sets `stopped` when it was the last.
 
     A change below the tolerance alone proves nothing, see `stage`: the next stage is then a thorough one.

@@ -162,6 +162,15 @@ def _after_one_step(model: POMDP) -> np.ndarray:
     return after
 
 
-def generator(key: Array, number: int) -> np.random.Generator:
-    """The host's random numbers of round `number`: they need no compiling and stay the same on every backend."""
-    return np.random.default_rng([*np.asarray(jax.random.key_data(key)).ravel().tolist(), number])
+def words(key: Array) -> list[int]:
+    """What a random key is made of; to be asked once, since asking takes as long as a stage of a small model."""
+    return np.asarray(jax.random.key_data(key)).ravel().tolist()
+
+
+def generator(key: Array | list[int], number: int) -> np.random.Generator:
+    """The host's random numbers of round `number`: they need no compiling and stay the same on every backend.
+
+    The key may be given as its words.
+    """
+    own = words(key) if isinstance(key, Array) else key
+    return np.random.default_rng([*own, number])
