@@ -15,7 +15,7 @@ from jatpo.errors import JatpoError
 from jatpo.library import Library
 from jatpo.model import POMDP
 from jatpo.solve import bounds
-from jatpo.solve.backup import FIRST_ROOM, fill, jit_backup
+from jatpo.solve.backup import fill, jit_backup
 from jatpo.solve.compiling import in_background, jit
 from jatpo.solve.plan import Plan, make_plans, reveals
 from jatpo.solve.small import Small, shrink
@@ -122,10 +122,10 @@ def upper_vectors(problem: Problem) -> Array:
     return jit_informed(problem.model, start)
 
 
-def warm_up(problem: Problem, room: int = FIRST_ROOM) -> threading.Thread:
+def warm_up(problem: Problem) -> threading.Thread:
     """Compile the backup of a batch in a thread of its own, by running it on blank input."""
     model = problem.model
-    vectors = fill(np.zeros((1, 1), model.dtype), np.zeros(1), model.num_states, room)
+    vectors = fill(np.zeros((1, 1), model.dtype), np.zeros(1), model.num_states)
     beliefs = np.zeros((model.num_states, BATCH), model.dtype)
     return in_background(lambda: jit_backup(model, problem.plan, beliefs, vectors))
 

@@ -14,10 +14,8 @@ from jatpo.model import POMDP
 from jatpo.solve.backup import Vectors
 from jatpo.solve.stage import Points, StageInfo, rounding
 
-LARGEST = 1 << 17  # numbers in P(y | x, a) O(z | y, a) of a model that is solved in NumPy,
-BROADEST = (
-    128  # and its pairs of an action and an observation: what vectors promise is kept for all of them at once
-)
+LARGEST = 1 << 17  # numbers in P(y | x, a) O(z | y, a) of a model that is solved in NumPy
+BROADEST = 128  # its pairs of an action and an observation: what vectors promise is kept for all of them
 
 
 class Small(NamedTuple):
@@ -49,11 +47,11 @@ def random_walk(uniform: np.ndarray, small: Small) -> np.ndarray:
     beliefs, met = np.repeat(small.initial[None], len(walker), axis=0), []
     for action, _, luck in uniform:
         met.append(beliefs.T)
-        after = beliefs.dot(forward).reshape(-1, actions, symbols, states)[
-            walker, (action * actions).astype(int)
-        ]
+        ways = beliefs.dot(forward).reshape(-1, actions, symbols, states)
+        after = ways[walker, (action * actions).astype(int)]  # [W, Z, X]
         total = np.cumsum(after.sum(axis=2), axis=1)
-        seen = np.argmax(total > luck[:, None] * total[:, -1:], axis=1)
+        below = np.minimum(luck * total[:, -1], np.nextafter(total[:, -1], 0))  # also where luck rounds to 1
+        seen = np.argmax(total > below[:, None], axis=1)
         beliefs = after[walker, seen] / after[walker, seen].sum(axis=1, keepdims=True)
     return np.stack(met)
 

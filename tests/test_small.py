@@ -94,6 +94,14 @@ def test_walks(case, x64):
         np.testing.assert_allclose(mean, np.asarray(model.initial) @ transition[a], atol=0.15)
 
 
+def test_the_last_chance_is_not_missed():
+    """The largest number below 1 sees something that can be seen, whatever the sum of the chances rounds to."""
+    met = small.random_walk(
+        np.full((20, 3, 50), np.float32(1 - 2**-24)), shrunk(build(example("never seen")))
+    )
+    np.testing.assert_allclose(met.sum(axis=1), 1, rtol=1e-5)
+
+
 def test_only_small_models_and_whatever_is_around_them():
     """The size that counts is that of the states a model itself can reach."""
     plant = domains.library("abandoned-power-plant")
