@@ -147,9 +147,8 @@ def _ready(
 ) -> tuple[Run, Any, float]:
     """The run to go on with, and the upper bound: its vectors, and what it is at the start. Compiles on the way."""
     if isinstance(settings, PerseusSettings) and problem.small:
-        guide = small.upper_vectors(problem.small)
         run = _resume(store, entry, problem, settings, key)
-        return run, guide, small.upper_bound(problem.small, guide)
+        return run, problem.small.upper, small.upper_bound(problem.small)
     warming = [warm_up(problem)]
     if isinstance(settings, PerseusSettings):
         run = _resume(store, entry, problem, settings, key)

@@ -21,10 +21,11 @@ BROADEST = 128  # its pairs of an action and an observation: what vectors promis
 class Small(NamedTuple):
     """A model as dense arrays of its own states."""
 
-    step: np.ndarray  # [A, Z, X, X], P(y | x, a) O(z | y, a)
+    step: np.ndarray  # [A, X, Z, Y], P(y | x, a) O(z | y, a)
     reward: np.ndarray  # [X, A]
     initial: np.ndarray  # [X]
     discount: np.ndarray  # []
+    upper: np.ndarray  # [A, X], above what each action is worth
 
 
 def shrink(model: POMDP, num_states: int) -> Small | None:
@@ -34,21 +35,24 @@ def shrink(model: POMDP, num_states: int) -> Small | None:
         return None
     dense = model.to_dense()
     own = slice(num_states)
-    step = np.einsum("axy,ayz->azxy", dense.transition[:, own, own], dense.observation[:, own])
+    step = np.einsum("axy,ayz->axzy", dense.transition[:, own, own], dense.observation[:, own])
     parts = (step, dense.reward[own], dense.initial[own], dense.discount)
-    return Small(*(np.asarray(part, model.dtype) for part in parts))
+    step, reward, initial, discount = (np.asarray(part, model.dtype) for part in parts)
+    return Small(step, reward, initial, discount, upper_vectors(step, reward, discount))
 
 
 def random_walk(uniform: np.ndarray, small: Small) -> np.ndarray:
     """Beliefs met by W walkers in T steps that act at random [T, X, W]; `uniform` [T, 3, W] as in `points.walk`."""
-    actions, symbols, states, _ = small.step.shape
-    forward = np.moveaxis(small.step, 2, 0).reshape(states, -1)
+    actions, states, symbols, _ = small.step.shape
+    steps = small.step.reshape(actions, states, -1)
     walker = np.arange(uniform.shape[2])
     beliefs, met = np.repeat(small.initial[None], len(walker), axis=0), []
-    for action, _, luck in uniform:
+    for choice, _, luck in uniform:
         met.append(beliefs.T)
-        ways = beliefs.dot(forward).reshape(-1, actions, symbols, states)
-        after = ways[walker, (action * actions).astype(int)]  # [W, Z, X]
+        action, after = (choice * actions).astype(int), np.empty((len(walker), symbols, states), beliefs.dtype)
+        for a, step in enumerate(steps):
+            mine = np.flatnonzero(action == a)
+            after[mine] = beliefs[mine].dot(step).reshape(-1, symbols, states)
         total = np.cumsum(after.sum(axis=2), axis=1)
         below = np.minimum(luck * total[:, -1], np.nextafter(total[:, -1], 0))  # also where luck rounds to 1
         seen = np.argmax(total > below[:, None], axis=1)
@@ -56,45 +60,68 @@ def random_walk(uniform: np.ndarray, small: Small) -> np.ndarray:
     return np.stack(met)
 
 
-def upper_vectors(small: Small, tolerance: float = 1e-3, limit: int = 2000) -> np.ndarray:
+def upper_vectors(
+    step: np.ndarray, reward: np.ndarray, discount: np.ndarray, tolerance: float = 1e-3, limit: int = 2000
+) -> np.ndarray:
     """The fast informed bound [A, X], swept down from R_max / (1 - γ), with room for rounding; see `bounds`."""
-    reward, discount = small.reward.T.astype(float), float(small.discount)
+    reward, discount = reward.T.astype(float), discount.astype(float)
+    backward = step.reshape(-1, reward.shape[1]).T.astype(float)  # [Y, A X Z]
     vectors = np.full(reward.shape, reward.max() / (1 - discount))
     for _ in range(limit):
-        best = ahead(small, vectors).max(axis=0)  # [A, Z, X]
-        before, vectors = vectors, reward + discount * best.sum(axis=1)
+        best = vectors.dot(backward).max(axis=0).reshape(step.shape[:3])
+        before, vectors = vectors, reward + discount * best.sum(axis=2)
         if np.max(before - vectors) < tolerance:
             break
-    return vectors + 2 * np.finfo(small.step.dtype).eps * np.max(np.abs(vectors)) / (1 - discount)
+    return vectors + 2 * np.finfo(step.dtype).eps * np.max(np.abs(vectors)) / (1 - discount)
 
 
-def upper_bound(small: Small, upper: np.ndarray) -> float:
-    """Two steps of look-ahead from the initial belief on the vectors `upper` [A, X]; see `problem.upper_bound`."""
-    after = small.initial.dot(small.step)  # [A, Z, X]
-    values = look_ahead(small, ahead(small, upper), after.reshape(-1, after.shape[2]).T)[0].max(axis=0)
+def upper_bound(small: Small) -> float:
+    """Two steps of look-ahead from the initial belief on the upper vectors; see `problem.upper_bound`."""
+    upper = small.upper
+    after = np.tensordot(small.initial, small.step, (0, 1))  # [A, Z, X]
+    values = look_ahead(small, ahead(small.step, upper), after.reshape(-1, after.shape[2])).max(axis=0)
     q = small.initial.dot(small.reward) + small.discount * values.reshape(after.shape[:2]).sum(axis=1)
     return float(min(np.max(upper.dot(small.initial)), np.max(q)))
 
 
-def ahead(small: Small, alpha: np.ndarray) -> np.ndarray:
-    """G [V, A, Z, X] of the vectors alpha [V, X]."""
-    return alpha.dot(small.step.reshape(-1, alpha.shape[1]).T).reshape(-1, *small.step.shape[:3])
+def ahead(step: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+    """G [A, X, Z, V] of the vectors alpha [V, X]."""
+    return step.reshape(-1, alpha.shape[1]).dot(alpha.T).reshape(*step.shape[:3], -1)
 
 
-def look_ahead(small: Small, after: np.ndarray, beliefs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """q of `beliefs` [X, B] for every action [A, B], and what each vector of G promises [V, A, Z, B]."""
-    promised = after.reshape(-1, after.shape[3]).dot(beliefs).reshape(*after.shape[:3], -1)
-    best = promised.max(axis=0).sum(axis=1)
-    return small.reward.T.dot(beliefs) + small.discount * best, promised
+def look_ahead(small: Small, after: np.ndarray, beliefs: np.ndarray) -> np.ndarray:
+    """q of `beliefs` [B, X] for every action [A, B]; `after` is G."""
+    best = np.tensordot(beliefs, after, (1, 1)).max(axis=3).sum(axis=2)  # [B, A]
+    return (beliefs.dot(small.reward) + small.discount * best).T
 
 
-def backup(small: Small, after: np.ndarray, beliefs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The backed-up vectors at `beliefs` [X, B]: alpha [B, X], action [B]; `after` is G."""
-    q, promised = look_ahead(small, after, beliefs)
+def backup(
+    small: Small, own: np.ndarray, after: np.ndarray, beliefs: np.ndarray, hopeful: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The backup of the vectors `own` [V, X] at `beliefs` [B, X]: alpha [B, X], action [B]; `after` is their G.
+
+    Only actions that are `hopeful` [A, B] are tried; every belief needs one.
+    """
+    states, symbols, size = after.shape[1:]
+    tried, place = np.nonzero(hopeful)  # pairs of an action and a belief, by action
+    pairs, ends = beliefs[place], np.searchsorted(tried, range(len(after) + 1))
+    promised = np.empty((len(pairs), symbols * size), beliefs.dtype)
+    for each, start, end in zip(after, ends[:-1], ends[1:], strict=True):
+        np.dot(pairs[start:end], each.reshape(states, -1), out=promised[start:end])
+    promised = promised.reshape(-1, size)
+    choice = promised.argmax(axis=1)
+    best = promised[np.arange(len(choice)), choice].reshape(-1, symbols).sum(axis=1)
+    q = np.full(hopeful.shape, -np.inf, beliefs.dtype)
+    q[tried, place] = beliefs.dot(small.reward)[place, tried] + small.discount * best
     action = q.argmax(axis=0)
-    choice = np.moveaxis(promised, 0, 3)[action, :, np.arange(len(action))].argmax(axis=2)  # [B, Z]
-    chosen = after[choice, action[:, None], np.arange(choice.shape[1])]  # [B, Z, X]
-    return small.reward.T[action] + small.discount * chosen.sum(axis=1), action
+    number = np.cumsum(hopeful).reshape(hopeful.shape) - 1  # of a pair
+    chosen = choice.reshape(-1, symbols)[number[action, np.arange(len(beliefs))]]  # [B, Z]
+    follow = own[chosen].reshape(len(beliefs), -1)  # [B, Z Y]
+    alpha = small.reward.T[action]
+    for a in set(action.tolist()):
+        mine = np.flatnonzero(action == a)
+        alpha[mine] += small.discount * follow[mine].dot(small.step[a].reshape(states, -1).T)
+    return alpha, action
 
 
 def stage(
@@ -109,15 +136,17 @@ def stage(
     """A stage like `stage.stage`; the vectors that come out fill their buffer."""
     beliefs, old, place = (np.asarray(part) for part in points)
     own, own_action = (np.asarray(part)[: int(vectors.count)] for part in vectors[:2])
-    promises, rows = ahead(small, own), np.ascontiguousarray(beliefs.T)
+    promises, rows = ahead(small.step, own), np.ascontiguousarray(beliefs.T)
+    most = small.upper.dot(beliefs)
+    hopeful = most >= np.minimum(old - rounding(old), most.max(axis=0))
     enough = np.full_like(old, np.inf) if thorough else old - rounding(old)
     value, vector = np.full_like(old, -np.inf), np.zeros(old.shape, np.int32)
     waiting = np.argsort(-turn)  # the points still to be drawn, in order
     found, actions, count, backups = [], [], 0, 0
     while len(waiting) and count <= capacity:
         chosen, waiting = waiting[:batch], waiting[batch:]
-        alpha, action = backup(small, promises, beliefs[:, chosen])
-        worse = np.einsum("bx,xb->b", alpha, beliefs[:, chosen]) < old[chosen]
+        alpha, action = backup(small, own, promises, rows[chosen], hopeful[:, chosen])
+        worse = (alpha * rows[chosen]).sum(axis=1) < old[chosen]
         kept = place[chosen[worse]]
         alpha[worse], action[worse] = own[kept], own_action[kept]
         scores = rows.dot(alpha.T)  # [B, b]

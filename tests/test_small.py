@@ -1,5 +1,6 @@
 """Perseus in NumPy, for small models: each part against nested loops, and when it is used."""
 
+import dataclasses
 import importlib
 
 import jax
@@ -33,9 +34,9 @@ def test_backup(case, x64):
     vectors = random.normal(size=(7, model.num_states))
     beliefs = rows(random, 12, model.num_states, zeros=0.4)
     own = shrunk(model)
-    after = small.ahead(own, vectors)
-    alpha, action = small.backup(own, after, beliefs.T)
-    q, _ = small.look_ahead(own, after, beliefs.T)
+    after = small.ahead(own.step, vectors)
+    q = small.look_ahead(own, after, beliefs)
+    alpha, action = small.backup(own, vectors, after, beliefs, np.ones(q.shape, bool))
     told = 0
     for number, belief in enumerate(beliefs):
         wanted = oracle.backup(*parts_of(model), vectors, belief)
@@ -51,24 +52,59 @@ def test_backup(case, x64):
     assert told >= 3 or case in ("same observation", "never seen")  # where some observation never follows
 
 
+def test_only_hopeful_actions_are_tried(x64):
+    model = build(plain(np.random.default_rng(6), 5, 3, 4))
+    random = np.random.default_rng(7)
+    vectors, beliefs, own = random.normal(size=(7, 5)), rows(random, 30, 5, zeros=0.4), shrunk(model)
+    after = small.ahead(own.step, vectors)
+    q = small.look_ahead(own, after, beliefs)
+    hopeful = random.random(q.shape) < 0.5
+    hopeful[0] |= ~hopeful.any(axis=0)
+    alpha, action = small.backup(own, vectors, after, beliefs, hopeful)
+    np.testing.assert_array_equal(action, np.where(hopeful, q, -np.inf).argmax(axis=0))
+    np.testing.assert_allclose((alpha * beliefs).sum(axis=1), q[action, np.arange(30)], atol=1e-12)
+    assert np.any(action != q.argmax(axis=0))
+
+
+def test_what_cannot_win_is_not_hopeful(monkeypatch):
+    """A solve with every action tried is the same, and tries more."""
+    tried = []
+
+    def watched(own, vectors, after, beliefs, hopeful):
+        tried.append(hopeful.mean())
+        return backup(own, vectors, after, beliefs, hopeful)
+
+    def all_tried(own, vectors, after, beliefs, hopeful):
+        return backup(own, vectors, after, beliefs, np.ones_like(hopeful))
+
+    backup, longer = small.backup, dataclasses.replace(SETTINGS, stages=30)
+    for model in [build(tiny(seed, discount=0.8)) for seed in range(3)]:
+        monkeypatch.setattr(small, "backup", watched)
+        pruned = solve([model], longer, jax.random.key(1))[0]
+        assert min(tried) < 0.9
+        monkeypatch.setattr(small, "backup", all_tried)
+        assert_same(pruned, solve([model], longer, jax.random.key(1))[0])
+        tried.clear()
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_bounds(case):
     """The vectors are the fast informed bound from above, and the look-ahead at the start is that of nested loops."""
     model = build(example(case))
     parts, own = parts_of(model), shrunk(model)
-    upper, exact = small.upper_vectors(own), oracle.informed(*parts)
+    upper, exact = own.upper, oracle.informed(*parts)
     over = upper - exact
     assert over.min() >= 0 and over.max() <= 1e-3 / (1 - parts[3]) + 1e-3
     initial = np.asarray(model.initial, float)
     wanted = min(np.max(upper @ initial), oracle.look_ahead(*parts, upper, initial, 2))
-    assert small.upper_bound(own, upper) == pytest.approx(wanted, rel=1e-6)
+    assert small.upper_bound(own) == pytest.approx(wanted, rel=1e-6)
 
 
 def test_bounds_hold():
     truth = tiger()
     own = shrunk(build(truth))
     exact = pomdp_exact.closed(*truth[:3], truth.discount, truth.initial)
-    assert exact < small.upper_bound(own, small.upper_vectors(own)) < exact + 60
+    assert exact < small.upper_bound(own) < exact + 60
 
 
 @pytest.mark.parametrize("case", ["hard zeros", "same observation", "one state"])
