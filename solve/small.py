@@ -49,7 +49,10 @@ def random_walk(uniform: np.ndarray, small: Small) -> np.ndarray:
     beliefs, met = np.repeat(small.initial[None], len(walker), axis=0), []
     for choice, _, luck in uniform:
         met.append(beliefs.T)
-        action, after = (choice * actions).astype(int), np.empty((len(walker), symbols, states), beliefs.dtype)
+        action, after = (
+            (choice * actions).astype(int),
+            np.empty((len(walker), symbols, states), beliefs.dtype),
+        )
         for a, step in enumerate(steps):
             mine = np.flatnonzero(action == a)
             after[mine] = beliefs[mine].dot(step).reshape(-1, symbols, states)
