@@ -7,27 +7,33 @@ what ATPO's filter keeps, so only the choice of an action differs:
 
 The vectors v are those of the joint problem. They know what an observation will tell about the model, where ATPO
 mixes policies that each believe to know it. A vector of a single model, with the worst case in all others, is one of
-the joint problem too, and the best where that model is all but certain: those are asked as well. The upper bound of
-the joint problem is a certificate: no agent that starts from this library and prior, and sees no more than
-observations, has a higher discounted value.
+the joint problem too, and the best where that model is all but certain: those are asked as well.
+
+A vector promises what a plan earns, and the vectors that go on with the plan may have been dropped. Where an action
+leaves p(k) b_k as it was, and would do so whatever is seen, a rule without a coin repeats it for ever: unless that
+earns what was promised, the next action is drawn as ATPO would draw it.
+
+The upper bound of the joint problem is a certificate: no agent that starts from this library and prior, and sees no
+more than observations, has a higher discounted value.
 
 Vectors solved for one prior serve any other: a trial whose library is a part of the whole has p(k) = 0 elsewhere.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jatpo.evaluate import mixture
+from jatpo.evaluate import columns, mixture
 from jatpo.evaluate.agent import Agent, Knowledge
 from jatpo.evaluate.mixture import Mixture
 from jatpo.library import Library
 from jatpo.mdp import TIE
+from jatpo.model import POMDP
 from jatpo.solve.policy import Policy, action_probabilities_columns
 
 if TYPE_CHECKING:
@@ -35,6 +41,62 @@ if TYPE_CHECKING:
     from jatpo.solve import AnytimeSettings, Solution
 
 ROUNDS = 12  # of the anytime solver: the result depends on the seed alone, not on the machine
+SAME = 1e-5  # joint beliefs that differ by no more in all are the same
+NONE = -1
+GOLDEN = 0.6180339887  # its multiples, cut to [0, 1), are far from each other
+
+
+class Watched(NamedTuple):
+    """What ATPO keeps, and the last action if it has changed nothing and never would, or `NONE`."""
+
+    mixture: Mixture
+    idle: Array  # [N] int32
+
+
+def begin(keys: Array, knowledge: Knowledge, seen: None) -> Watched:
+    """ATPO's start."""
+    return Watched(mixture.init(keys, knowledge, seen), jnp.full(keys.shape[0], NONE, jnp.int32))
+
+
+def go_on(knowledge: Knowledge, memory: Watched, actions: Array, seen: Array) -> Watched:
+    """ATPO's filter, and what it shows of the action.
+
+    It never changes anything if p(k) b_k is as it was and all its states are alike: what was seen is as likely in each
+    as it was thought to be, so that nothing which might have come was ruled out, and what else may be seen is the same.
+    """
+    after, models = mixture.observe(knowledge, memory.mixture, actions, seen), knowledge.library.models
+    joint = joint_beliefs(after)
+    change = jnp.sum(jnp.abs(joint - joint_beliefs(memory.mixture)), axis=(0, 1))
+    likelihood = jax.vmap(lambda model: columns.likelihood(model.observation, actions, seen))(models)
+    told = spread_of(joint, likelihood, jnp.exp(after.log_evidence))
+    looks = looks_after(models, actions)
+    tells = spread_of(joint, looks, jnp.sum(joint * looks, axis=(0, 1)))
+    return Watched(after, jnp.where(jnp.maximum(change, jnp.maximum(told, tells)) <= SAME, actions, NONE))
+
+
+def spread_of(joint: Array, values: Array, middle: Array) -> Array:
+    """How far the `values` of states are from `middle` [N], under joint beliefs: both [K, X, N]. [N]."""
+    return jnp.sum(joint * jnp.abs(values - middle[None, None, :]), axis=(0, 1))
+
+
+def looks_after(models: POMDP, actions: Array) -> Array:
+    """For each state a number that tells what may be seen there after `actions` [N]: [K, X, N].
+
+    It is the mean of the observations' own numbers, which differ where what may be seen differs.
+    """
+    numbers = jnp.arange(models.num_observations, dtype=models.dtype)
+    weights = jnp.mod(numbers * GOLDEN, 1)
+
+    def of_model(model: POMDP) -> Array:
+        looks = jax.vmap(lambda action: model.observation.expected(weights, action))
+        return looks(jnp.arange(model.num_actions, dtype=jnp.int32))[actions].T
+
+    return jax.vmap(of_model)(models)
+
+
+def report(knowledge: Knowledge, memory: Watched) -> dict[str, Array]:
+    """What ATPO tells."""
+    return mixture.report(knowledge, memory.mixture)
 
 
 def joint_beliefs(memory: Mixture) -> Array:
@@ -50,21 +112,36 @@ def flat(policy: Policy, joint: Array) -> tuple[Policy, Array]:
 
 def scores(policy: Policy, joint: Array) -> Array:
     """What each vector [V, K, X] promises at joint beliefs [K, X, N]: [V, N]."""
-    whole, columns = flat(policy, joint)
-    return whole.vectors @ columns
+    whole, flattened = flat(policy, joint)
+    return whole.vectors @ flattened
 
 
-def policy(keys: Array, knowledge: Knowledge, memory: Mixture) -> Array:
-    """Uniform over the actions of the vectors that are best at p(k) b_k [A, N], the single models' among them."""
+def policy(keys: Array, knowledge: Knowledge, memory: Watched) -> Array:
+    """Uniform over the actions of the vectors that are best at p(k) b_k [A, N], the single models' among them.
+
+    Where that is the `idle` action again, and for ever it would earn less than is promised, ATPO's policy.
+    """
     del keys
-    joint, num_actions = joint_beliefs(memory), knowledge.actions.shape[0]
-    whole, columns = flat(knowledge.solved["joint"], joint)
-    together = action_probabilities_columns(whole, columns, num_actions)
-    value = jnp.max(whole.vectors @ columns, axis=0)
-    alone = alone_values(knowledge, memory)
-    best = jnp.argmax(alone, axis=0)[None, None, :]
-    own = jnp.take_along_axis(mixture.model_policies(knowledge, memory), best, axis=0)[0]
-    return jnp.where(jnp.max(alone, axis=0) > value + TIE, own, together)
+    own, num_actions = memory.mixture, knowledge.actions.shape[0]
+    joint, policies = joint_beliefs(own), mixture.model_policies(knowledge, own)
+    whole, flattened = flat(knowledge.solved["joint"], joint)
+    together = action_probabilities_columns(whole, flattened, num_actions)
+    value = jnp.max(whole.vectors @ flattened, axis=0)
+    alone = alone_values(knowledge, own)
+    single = jnp.take_along_axis(policies, jnp.argmax(alone, axis=0)[None, None, :], axis=0)[0]
+    best = jnp.where(jnp.max(alone, axis=0) > value + TIE, single, together)
+    promised = jnp.maximum(value, jnp.max(alone, axis=0))
+    again = jnp.take_along_axis(best, jnp.maximum(memory.idle, 0)[None, :], axis=0)[0] > 1 - TIE
+    less = promised > for_ever(knowledge.library.models, joint, memory.idle) + TIE
+    stuck = (memory.idle != NONE) & again & less
+    return jnp.where(stuck, mixture.mix(own.log_posterior, policies), best)
+
+
+def for_ever(models: POMDP, joint: Array, actions: Array) -> Array:
+    """What `actions` [N] earn if they are repeated and joint beliefs [K, X, N] stay as they are [N]."""
+    earned = jnp.einsum("kxa,kxn->kan", models.reward, joint)
+    total = jnp.sum(earned / (1 - models.discount)[:, None, None], axis=0)  # [A, N]
+    return jnp.take_along_axis(total, jnp.maximum(actions, 0)[None, :], axis=0)[0]
 
 
 def alone_values(knowledge: Knowledge, memory: Mixture) -> Array:
@@ -123,13 +200,5 @@ def solve_joint(request: Request) -> Policy:
 
 
 BAYES = Agent(
-    "bayes",
-    "observation",
-    "library",
-    mixture.init,
-    policy,
-    mixture.observe,
-    mixture.report,
-    ("joint", "policies"),
-    mixture.Settings(),
+    "bayes", "observation", "library", begin, policy, go_on, report, ("joint", "policies"), mixture.Settings()
 )

@@ -148,6 +148,10 @@ class DenseObservation:
         """O(z | y, a) [X, Z]."""
         return self.probability[action]
 
+    def expected(self, weights: Array, action: Array) -> Array:
+        """sum_z O(z | y, a) weights(z) [X], of `weights` [Z]."""
+        return self.probability[action] @ weights
+
     def sample(self, uniform: Array, state: Array, action: Array) -> Array:
         """What is seen on arriving in `state` []."""
         return pick(uniform, self.probability[action, state])
@@ -191,6 +195,10 @@ class BlockedObservation:
     def rows(self, action: Array) -> Array:
         """O(z | y, a) [X, Z]."""
         return self.class_rows()[self.kind_of(action)]
+
+    def expected(self, weights: Array, action: Array) -> Array:
+        """sum_z O(z | y, a) weights(z) [X], of `weights` [Z]."""
+        return jnp.sum(self.probability * weights[self.symbol], axis=1)[self.kind_of(action)]
 
     def sample(self, uniform: Array, state: Array, action: Array) -> Array:
         """What is seen on arriving in `state` []."""

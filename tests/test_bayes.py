@@ -57,10 +57,9 @@ def test_the_action_of_the_best_vector(x64):
     beliefs = random.dirichlet(np.ones(4), size=(2, 5)).swapaxes(1, 2)
     beliefs[1, 2:] = 0
     beliefs[1] /= beliefs[1].sum(axis=0)
-    memory = mixture.Mixture(
-        jnp.asarray(beliefs), jnp.log(jnp.asarray(posterior)), jnp.zeros(5), jnp.zeros(5, jnp.int32)
-    )
-    chances = bayes.policy(keys(5), known(library, joint, posterior), memory)
+    nothing = jnp.zeros(5, jnp.int32)
+    memory = mixture.Mixture(jnp.asarray(beliefs), jnp.log(jnp.asarray(posterior)), jnp.zeros(5), nothing)
+    chances = bayes.policy(keys(5), known(library, joint, posterior), bayes.Watched(memory, nothing))
     scores = bayes.scores(joint, bayes.joint_beliefs(memory))
     for n in range(5):
         belief = library.join(posterior[:, n], beliefs[:, :, n])
@@ -77,8 +76,8 @@ def test_a_model_that_is_all_but_certain_is_followed(certain, wanted, x64):
     alone = Policy(jnp.full((2, 1, 4), 12.0), jnp.full((2, 1), 2, jnp.int32))
     prior = jnp.array([[certain], [1 - certain]])
     knowledge = known(library, joint, prior, alone)
-    memory = mixture.init(keys(1), knowledge, None)
-    found = bayes.alone_values(knowledge, memory)
+    memory = bayes.begin(keys(1), knowledge, None)
+    found = bayes.alone_values(knowledge, memory.mixture)
     for k, (own, other) in enumerate([(certain, 1 - certain), (1 - certain, certain)]):
         model = library.model(1 - k)
         count = int(np.asarray(library.state_mask)[1 - k].sum())
@@ -93,14 +92,87 @@ def test_vectors_that_tie_share():
     vectors = jnp.ones((3, 6), jnp.float32) * jnp.array([[1.0], [1.0], [0.5]], jnp.float32)
     joint = bayes.spread(Policy(vectors, jnp.array([0, 2, 1], jnp.int32)), library)
     knowledge = known(library, joint, jnp.full((2, 1), 0.5, jnp.float32))
-    chances = bayes.policy(keys(1), knowledge, mixture.init(keys(1), knowledge, None))
+    chances = bayes.policy(keys(1), knowledge, bayes.begin(keys(1), knowledge, None))
     np.testing.assert_allclose(chances[:, 0], [0.5, 0, 0.5])
 
 
 def test_it_is_registered_and_keeps_what_atpo_keeps():
     agent = registry.get("bayes")
     assert (agent.sees, agent.knows, agent.needs) == ("observation", "library", ("joint", "policies"))
-    assert (agent.init, agent.observe, agent.report) == (mixture.init, mixture.observe, mixture.report)
+    library = Library.from_models([build(model) for model in two_models()])
+    knowledge = known(library, Policy(jnp.zeros((1, 2, 4)), jnp.zeros(1, jnp.int32)), jnp.full((2, 3), 0.5))
+    ours, theirs = agent.init(keys(3), knowledge, None), mixture.init(keys(3), knowledge, None)
+    for step in range(4):
+        actions, seen = jnp.array([0, 1, 2]), jnp.array([step, 3 - step, 1])
+        ours = agent.observe(knowledge, ours, actions, seen)
+        theirs = mixture.observe(knowledge, theirs, actions, seen)
+    for one, other in zip(ours.mixture, theirs, strict=True):
+        np.testing.assert_array_equal(one, other)
+    for name, value in mixture.report(knowledge, theirs).items():
+        np.testing.assert_array_equal(agent.report(knowledge, ours)[name], value)
+
+
+# ---------------------------------------------------------------- a promise that nothing keeps
+
+
+def door(opens: float = 1.0, alike: bool = True, pays: float = -1.0) -> Library:
+    """Two models of a door that action 1 opens and the others leave shut; they differ in their share of `alike` sounds.
+
+    Action 0 `pays`, the others cost 1. Unless it is all `alike`, a sound tells now and then which model it is.
+    """
+    transition = np.tile(np.eye(2), (3, 1, 1))
+    transition[1] = [[1 - opens, opens], [0, 1]]
+    transition[0] = transition[0] if opens == 1 else transition[1]
+    sounds = np.array([[[1.0, 0, 0, 0]] * 2] * 2)  # model, state, observation
+    sounds[:, 1] = [0, 0, 0, 1]
+    if not alike:
+        sounds[0, 0], sounds[1, 0] = [0.9, 0.1, 0, 0], [0.9, 0, 0.1, 0]
+    reward = np.array([[pays, -1.0, -1], [0, 0, 0]])
+    return Library.from_models(
+        [
+            build(Example(transition, np.tile(own, (3, 1, 1)), reward, np.array([1.0, 0]), 0.9))
+            for own in sounds
+        ]
+    )
+
+
+def acting(library: Library):
+    """The agent with a joint vector that wants action 0 whatever comes and promises 0; ATPO would take 1 or 2."""
+    joint = bayes.spread(Policy(jnp.zeros((1, 4)), jnp.zeros(1, jnp.int32)), library)
+    alone = Policy(jnp.full((2, 1, 2), -1e3), jnp.array([[1], [2]], jnp.int32))
+    knowledge = known(library, joint, jnp.full((2, 1), 0.5), alone)
+    agent = registry.get("bayes")
+    return agent, knowledge, agent.init(keys(1), knowledge, None)
+
+
+@pytest.mark.parametrize(
+    ("library", "wanted"),
+    [
+        (door(), [0, 0.5, 0.5]),
+        (door(pays=0.0), [1, 0, 0]),  # it earns what is promised
+        (door(alike=False), [1, 0, 0]),  # it may yet be told
+        (door(opens=0.5), [1, 0, 0]),  # it has failed, and may not fail again
+    ],
+    ids=["for ever", "paid", "telling", "slipping"],
+)
+def test_what_never_changes_anything_is_not_repeated(library, wanted):
+    agent, knowledge, memory = acting(library)
+    np.testing.assert_allclose(agent.policy(keys(1), knowledge, memory)[:, 0], [1, 0, 0])
+    for _ in range(3):
+        before, nothing = memory, jnp.zeros(1, jnp.int32)
+        memory = agent.observe(knowledge, memory, nothing, nothing)
+        np.testing.assert_array_equal(memory.mixture.beliefs, before.mixture.beliefs)
+        np.testing.assert_allclose(agent.policy(keys(1), knowledge, memory)[:, 0], wanted)
+
+
+def test_it_goes_on_by_its_vectors_when_something_has_changed():
+    agent, knowledge, memory = acting(door())
+    nothing = jnp.zeros(1, jnp.int32)
+    memory = agent.observe(knowledge, memory, nothing, nothing)
+    assert memory.idle == 0
+    memory = agent.observe(knowledge, memory, nothing + 1, nothing + 3)
+    assert memory.idle == bayes.NONE
+    np.testing.assert_allclose(agent.policy(keys(1), knowledge, memory)[:, 0], [1, 0, 0])
 
 
 # ---------------------------------------------------------------- what is promised is earned

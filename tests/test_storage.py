@@ -13,13 +13,14 @@ BATCH = 4
 
 
 @jax.jit
-def products(model, values, beliefs, actions, observations):
+def products(model, values, beliefs, actions, observations, numbers):
     return {
         "pull": model.transition.pull(values[:, 0]),
         "pull_columns": model.transition.pull_columns(values, actions),
         "push": model.transition.push(beliefs[:, 0], actions[0]),
         "push_all": model.transition.push_all(beliefs),
         "rows": model.observation.rows(actions[0]),
+        "expected": model.observation.expected(numbers, actions[0]),
         "likelihood": model.observation.likelihood(actions[0], observations[0]),
         "likelihood_all": model.observation.likelihood_all(actions, observations),
     }
@@ -35,7 +36,8 @@ def test_products(case, storage):
     beliefs = random.random((num_states, BATCH)).astype(np.float32)
     actions = random.integers(num_actions, size=BATCH).astype(np.int32)
     observations = random.integers(num_observations, size=BATCH).astype(np.int32)
-    found = products(build(truth, storage), values, beliefs, actions, observations)
+    numbers = random.normal(size=num_observations).astype(np.float32)
+    found = products(build(truth, storage), values, beliefs, actions, observations, numbers)
 
     def pulled(b):
         return planning.one_step(truth.transition, np.zeros((num_states, num_actions)), 1.0, values[:, b])
@@ -47,6 +49,10 @@ def test_products(case, storage):
     np.testing.assert_allclose(found["pull"], pulled(0), **close)
     np.testing.assert_allclose(found["push"], pushed(actions[0], 0), **close)
     np.testing.assert_allclose(found["rows"], truth.observation[actions[0]], rtol=2e-7)
+    means = [
+        sum(row[z] * numbers[z] for z in range(num_observations)) for row in truth.observation[actions[0]]
+    ]
+    np.testing.assert_allclose(found["expected"], means, **close)
     np.testing.assert_allclose(
         found["likelihood"], truth.observation[actions[0], :, observations[0]], rtol=2e-7
     )
