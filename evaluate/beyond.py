@@ -105,6 +105,7 @@ def beyond(
     """One row for each agent in one domain."""
     part = f"{prepared.rules}/{prepared.part}"
     session.open_part(part, prepared)
+    session.expect(agents, prepared.task.library)
     found, speed = play(part, prepared, prepared.task, agents, trials, session)
     label = {"domain": prepared.name, "rules": prepared.rules, "horizon": prepared.horizon}
     label["models"] = len(prepared.models)

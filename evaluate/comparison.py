@@ -29,6 +29,7 @@ class Results:
 def play(prepared: Prepared, agents: Sequence[Agent], trials: int, session: Session) -> Results:
     """Run every agent on the same trials."""
     session.open_part(prepared.part, prepared)
+    session.expect(agents, prepared.task.library)
     found: dict[str, Trials | None] = {}
     reasons = {}
     for agent in agents:

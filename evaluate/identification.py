@@ -29,6 +29,7 @@ def identification(
 ) -> tuple[Rows, Rows]:
     """(one row per agent and step, one row per agent)."""
     session.open_part(prepared.part, prepared)
+    session.expect(agents, prepared.task.library)
     curves: Rows = []
     summaries: Rows = []
     for agent in agents:

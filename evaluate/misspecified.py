@@ -63,6 +63,7 @@ def misspecified(
 ) -> list[dict[str, Any]]:
     """One row per scenario and agent: return, and for agents that report evidence how well it tells."""
     tasks = scenarios(prepared, factors)
+    session.expect(agents, prepared.task.library, len(tasks))
     runs: dict[tuple[str, str], Trials] = {}
     for scenario, task in tasks.items():
         part = f"{prepared.part}/{scenario.replace(' ', '-')}"

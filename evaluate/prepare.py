@@ -19,6 +19,7 @@ from jatpo.evaluate.solutions import Request, SolveOptions, digest, solve_needs
 from jatpo.evaluate.store import Store
 from jatpo.evaluate.task import Task, make_task
 from jatpo.files import resolve
+from jatpo.library import Library
 from jatpo.model import POMDP
 
 PAPER = ("value_iteration", "perseus", "atpo", "random_picker", "bopa", "random")
@@ -106,6 +107,12 @@ class Session:
     def __init__(self, seed: int, store: Store | None = None, progress: Progress | None = None) -> None:
         self.seed, self.store, self.progress = seed, store, progress
         self._solutions: dict[str, dict[str, str]] = {}  # digests, by part
+        self._expected = self._finished = 0
+
+    def expect(self, agents: Sequence[Agent], library: Library, times: int = 1) -> None:
+        """Say how many runs are to come, so that progress is that of all of them; without it, of each."""
+        self._finished = 0
+        self._expected = times * sum(agent.refuses(library) is None for agent in agents)
 
     def open_part(self, part: str, prepared: Prepared, **settings: Any) -> None:
         """Say what a part of the experiment is made of, before its agents run."""
@@ -128,7 +135,9 @@ class Session:
             if self.store:
                 self.store.save(part, agent.name, chunk, result)
             if self.progress:
-                self.progress(len(done), len(chunks), agent=agent.name)
+                before, runs = (self._finished, self._expected) if self._expected else (0, 1)
+                self.progress(before * len(chunks) + len(done), runs * len(chunks), agent=agent.name)
+        self._finished += 1
         if self.store and missing:
             self.store.add_seconds(f"{part}/{agent.name}", time.perf_counter() - began)
         whole = concatenate([done[chunk] for chunk in chunks])

@@ -33,18 +33,19 @@ def scaling(
                 f"a library of {size} models cannot be drawn from {count}: choose from 2 to {count}"
             )
     session.open_part("baselines", prepared)
+    alone = [agent for agent in agents if agent.knows != "library"]
+    varied = [agent for agent in agents if agent.knows == "library"]
+    session.expect([*alone, *varied * len(sizes)], prepared.task.library)
     found: dict[tuple[int | None, str], np.ndarray] = {}
-    for agent in agents:
-        if agent.knows != "library":
-            run = session.run("baselines", agent, prepared.task, prepared.horizon, trials)
-            found[None, agent.name] = run.returns
+    for agent in alone:
+        run = session.run("baselines", agent, prepared.task, prepared.horizon, trials)
+        found[None, agent.name] = run.returns
     for size in sizes:
         part = f"size-{size:02d}"
         session.open_part(part, prepared, size=size)
         task = prepared.task._replace(size=jnp.int32(size))
-        for agent in agents:
-            if agent.knows == "library":
-                found[size, agent.name] = session.run(part, agent, task, prepared.horizon, trials).returns
+        for agent in varied:
+            found[size, agent.name] = session.run(part, agent, task, prepared.horizon, trials).returns
     return [_row(prepared, size, agent, found) for size, agent in found]
 
 

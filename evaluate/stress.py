@@ -50,7 +50,9 @@ def stress(
 ) -> list[Row]:
     """One row for each scenario and agent."""
     rows: list[Row] = []
-    for scenario, task in scenarios(prepared, factors).items():
+    tasks = scenarios(prepared, factors)
+    session.expect(agents, prepared.task.library, len(tasks))
+    for scenario, task in tasks.items():
         name = scenario.replace(" ", "-").replace(":", "-")
         part = f"stress/{prepared.rules}/{prepared.part}/{name}"
         session.open_part(part, prepared, scenario=scenario)
@@ -65,6 +67,7 @@ def sizes(
 ) -> list[Row]:
     """One row for each size of the library and agent; libraries are drawn for each trial from the whole pool."""
     rows: list[Row] = []
+    session.expect(agents, prepared.task.library, len(wanted))
     for size in wanted:
         part = f"sizes/{prepared.rules}/{prepared.part}/{size:02d}"
         session.open_part(part, prepared, size=size)

@@ -228,6 +228,7 @@ def _test(
         untrained,
         *(tuned(theta, name) for name, theta in thetas.items()),
     ]
+    session.expect(players, prepared.task.library)
     found = {
         agent.name: session.run(prepared.part, agent, prepared.task, prepared.horizon, trials)
         for agent in players

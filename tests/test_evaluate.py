@@ -400,6 +400,23 @@ def test_an_interrupted_run_goes_on_where_it_was(tiny, tmp_path, monkeypatch):
     assert kept.manifest["seconds"][f"{tiny}/atpo"] > 0
 
 
+def test_progress_is_that_of_all_runs_that_were_announced(tiny):
+    agents = choose_agents(["atpo", "random"])
+    prepared = prepare(tiny, agents)
+    told: list[tuple[int, int, str]] = []
+    session = Session(0, None, lambda done, total, agent: told.append((done, total, agent)))
+    comparison.play(prepared, agents, 2 * rollout.CHUNK, session)
+    assert told == [(1, 4, "atpo"), (2, 4, "atpo"), (3, 4, "random"), (4, 4, "random")]
+    told.clear()
+    scaling.scaling(prepared, agents, [2, 3], 10, session)
+    assert told == [(1, 3, "random"), (2, 3, "atpo"), (3, 3, "atpo")]
+    told.clear()
+    alone = Session(0, None, session.progress)
+    for agent in agents:
+        alone.run(tiny, agent, prepared.task, prepared.horizon, 10)
+    assert told == [(1, 1, "atpo"), (1, 1, "random")]
+
+
 # ---------------------------------------------------------------- experiments
 
 
