@@ -68,13 +68,13 @@ def go_on(knowledge: Knowledge, memory: Watched, actions: Array, seen: Array) ->
     joint = joint_beliefs(after)
     change = jnp.sum(jnp.abs(joint - joint_beliefs(memory.mixture)), axis=(0, 1))
     likelihood = jax.vmap(lambda model: columns.likelihood(model.observation, actions, seen))(models)
-    told = spread_of(joint, likelihood, jnp.exp(after.log_evidence))
+    told = deviation(joint, likelihood, jnp.exp(after.log_evidence))
     looks = looks_after(models, actions)
-    tells = spread_of(joint, looks, jnp.sum(joint * looks, axis=(0, 1)))
+    tells = deviation(joint, looks, jnp.sum(joint * looks, axis=(0, 1)))
     return Watched(after, jnp.where(jnp.maximum(change, jnp.maximum(told, tells)) <= SAME, actions, NONE))
 
 
-def spread_of(joint: Array, values: Array, middle: Array) -> Array:
+def deviation(joint: Array, values: Array, middle: Array) -> Array:
     """How far the `values` of states are from `middle` [N], under joint beliefs: both [K, X, N]. [N]."""
     return jnp.sum(joint * jnp.abs(values - middle[None, None, :]), axis=(0, 1))
 

@@ -60,9 +60,11 @@ def empty(dtype: np.dtype) -> Table:
     return Table(marks, np.full(CAPACITY, np.inf, dtype), np.zeros(CAPACITY, np.int32))
 
 
-def projections(model: POMDP) -> np.ndarray:
-    """Fixed random rows [M, X], in which different beliefs do not coincide."""
-    return np.random.default_rng(0).normal(size=(MARKS, model.num_states)).astype(model.dtype)
+def projections(problem: Problem) -> np.ndarray:
+    """Fixed random rows [M, X], in which different beliefs do not coincide; 0 for states that only pad the model."""
+    real, model = len(problem.reachable), problem.model
+    rows = np.random.default_rng(0).normal(size=(MARKS, real)).astype(model.dtype)
+    return np.pad(rows, ((0, 0), (0, model.num_states - real)))
 
 
 def find(table: Table, marks: Any, xp: ModuleType = jnp) -> Any:
@@ -148,7 +150,7 @@ def tighten(
 
     `slack` is added at each step, for rounding. Beliefs at which the bounds meet are passed over.
     """
-    marking = projections(problem.model)
+    marking = projections(problem)
     beliefs, marks, bound = jit_marks(marking, upper, met, below.shape[1])  # [X, T W], [M, T W], [T W]
     marks, bound = np.asarray(marks), np.asarray(bound)
     known = np.minimum(bound, table.value[find(table, marks, np)])

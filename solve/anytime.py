@@ -95,7 +95,7 @@ def warm_up(problem: Problem, settings: AnytimeSettings) -> list[threading.Threa
     model, plan = problem.model, problem.plan
     chance = draw(settings, model, np.random.default_rng(0))
     blank = np.zeros((model.num_actions, model.num_states), model.dtype)
-    table, marking = above.empty(model.dtype), above.projections(model)
+    table, marking = above.empty(model.dtype), above.projections(problem)
     room = min(FIRST_ROOM, settings.capacity)
     vectors = fill(blank, np.arange(model.num_actions), model.num_states, room)
 
@@ -138,7 +138,7 @@ def advance(
     seconds = run.seconds + time.perf_counter() - started
     backups, change = run.backups + int(info.backups), float(info.change)
     points = (kept.beliefs, kept.value, kept.vector)
-    at_start = table.value[above.find(table, above.projections(problem.model).dot(initial), np)]
+    at_start = table.value[above.find(table, above.projections(problem).dot(initial), np)]
     bound = min(bound, run.upper, float(at_start))
     run = Run(new, *points, run.stages + 1, backups, seconds, change, lower, "", bound, table)
     return run._replace(stopped=_why(settings, run))

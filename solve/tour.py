@@ -219,7 +219,7 @@ def tour(
 
     Where walkers meet few beliefs again and again, these are swept over several times, as long as it pays.
     """
-    marking = above_table.projections(problem.model)
+    marking = above_table.projections(problem)
     met = jit_walk(chance, problem.model, problem.plan, upper, vectors, way, table, marking)
     beliefs, loop, gap, mark = jit_gather(met, kept, vectors, upper, marking[0])
     start = before = np.asarray(loop.value)

@@ -8,7 +8,7 @@ from jatpo.solve import AnytimeSettings, above, anytime
 from jatpo.solve.problem import prepare, upper_bound, upper_vectors
 from oracles import pomdp_exact
 from random_models import build
-from small_pomdps import tiger, tiny
+from small_pomdps import corridor, tiger, tiny
 from solution_checks import parts_of
 
 SETTINGS = AnytimeSettings(seconds=0, gap=0, stages=4, walkers=16, steps=8, keep=64)
@@ -33,7 +33,7 @@ def test_no_entry_is_below_the_optimum(seed, storage):
     model = build(tiny(seed, discount=0.6), storage)
     problem, guide, run, beliefs = rounds(model, 3)
     table = run.table
-    places = above.find(table, above.projections(problem.model).dot(beliefs), np)
+    places = above.find(table, above.projections(problem).dot(beliefs), np)
     known = np.flatnonzero(table.value[places] < np.inf)
     assert len(known) > 10
     informed = np.max(np.asarray(guide, float).dot(beliefs), axis=0)
@@ -67,7 +67,7 @@ def test_marks_tell_beliefs_apart():
     """Every entry is found at its own marks; a belief that is a little different is not there."""
     model = build(tiny(1))
     problem, _, run, beliefs = rounds(model, 2)
-    table, rows = run.table, above.projections(problem.model)
+    table, rows = run.table, above.projections(problem)
     used = np.flatnonzero(table.value < np.inf)
     assert len(used) and np.all(np.diff(table.marks[0, used]) >= 0)
     again = above.find(table, table.marks[:, used], np)
@@ -87,3 +87,12 @@ def test_a_full_table_keeps_what_it_has(monkeypatch):
     _, _, run, _ = rounds(build(tiny(2)), 3)
     assert run.table.value.shape == (9,) and np.sum(np.isfinite(run.table.value)) == 8
     assert run.lower <= run.upper
+
+
+def test_marks_do_not_depend_on_the_library_around_a_model():
+    small, large = build(tiny(1)), build(corridor(9, signs=2))
+    alone, among = (above.projections(prepare(models)[0]) for models in ([small], [small, large]))
+    size = alone.shape[1]
+    assert among.shape[1] > size
+    np.testing.assert_array_equal(among[:, :size], alone)
+    assert not among[:, size:].any()

@@ -87,8 +87,7 @@ def test_a_run_comes_back(solver, tmp_path, x64, monkeypatch):
     for each in ("alpha", "count"):
         np.testing.assert_array_equal(getattr(found.vectors, each), getattr(runs[3].vectors, each))
     np.testing.assert_array_equal(found.vectors.action[:count], runs[3].vectors.action[:count])
-    for each, wanted in zip(found[1:], runs[3][1:], strict=True):
-        np.testing.assert_array_equal(each, wanted)
+    jax.tree.map(np.testing.assert_array_equal, found[1:], runs[3][1:])
     assert found.vectors.alpha.dtype == found.beliefs.dtype == np.float64
     assert kept.load_run("elsewhere") is None
 
