@@ -102,10 +102,11 @@ def test_it_is_registered_and_keeps_what_atpo_keeps():
     library = Library.from_models([build(model) for model in two_models()])
     knowledge = known(library, Policy(jnp.zeros((1, 2, 4)), jnp.zeros(1, jnp.int32)), jnp.full((2, 3), 0.5))
     ours, theirs = agent.init(keys(3), knowledge, None), mixture.init(keys(3), knowledge, None)
+    observe, filtered = jax.jit(agent.observe), jax.jit(mixture.observe)
     for step in range(4):
         actions, seen = jnp.array([0, 1, 2]), jnp.array([step, 3 - step, 1])
-        ours = agent.observe(knowledge, ours, actions, seen)
-        theirs = mixture.observe(knowledge, theirs, actions, seen)
+        ours = observe(knowledge, ours, actions, seen)
+        theirs = filtered(knowledge, theirs, actions, seen)
     for one, other in zip(ours.mixture, theirs, strict=True):
         np.testing.assert_array_equal(one, other)
     for name, value in mixture.report(knowledge, theirs).items():
@@ -142,7 +143,8 @@ def acting(library: Library):
     alone = Policy(jnp.full((2, 1, 2), -1e3), jnp.array([[1], [2]], jnp.int32))
     knowledge = known(library, joint, jnp.full((2, 1), 0.5), alone)
     agent = registry.get("bayes")
-    return agent, knowledge, agent.init(keys(1), knowledge, None)
+    swift = replace(agent, policy=jax.jit(agent.policy), observe=jax.jit(agent.observe))
+    return swift, knowledge, agent.init(keys(1), knowledge, None)
 
 
 @pytest.mark.parametrize(
