@@ -2,6 +2,9 @@
 
 With G(v, a, z) = sum_y P(y | x, a) O(z | y, a) v(y), made once a stage for all vectors v, a backup is a product with
 the belief, a maximum over v, and a sum over z of what was found. The stages are those of `jatpo.solve.stage`.
+
+All numbers here are finite. A matrix product was once reported as invalid all the same: the processor's flags also tell
+of what a library computes and throws away. So such reports are not heard.
 """
 
 from __future__ import annotations
@@ -18,6 +21,9 @@ LARGEST = 1 << 17  # numbers in P(y | x, a) O(z | y, a) of a model that is solve
 BROADEST = 128  # its pairs of an action and an observation: what vectors promise is kept for all of them
 
 
+finite = np.errstate(invalid="ignore", over="ignore")
+
+
 class Small(NamedTuple):
     """A model as dense arrays of its own states."""
 
@@ -28,6 +34,7 @@ class Small(NamedTuple):
     upper: np.ndarray  # [A, X], above what each action is worth
 
 
+@finite
 def shrink(model: POMDP, num_states: int) -> Small | None:
     """The first `num_states` states of `model`, the others being padding; None if it is too large for this."""
     pairs = model.num_actions * model.num_observations
@@ -41,6 +48,7 @@ def shrink(model: POMDP, num_states: int) -> Small | None:
     return Small(step, reward, initial, discount, upper_vectors(step, reward, discount))
 
 
+@finite
 def random_walk(uniform: np.ndarray, small: Small) -> np.ndarray:
     """Beliefs met by W walkers in T steps that act at random [T, X, W]; `uniform` [T, 3, W] as in `points.walk`."""
     actions, states, symbols, _ = small.step.shape
@@ -78,6 +86,7 @@ def upper_vectors(
     return vectors + 2 * np.finfo(step.dtype).eps * np.max(np.abs(vectors)) / (1 - discount)
 
 
+@finite
 def upper_bound(small: Small) -> float:
     """Two steps of look-ahead from the initial belief on the upper vectors; see `problem.upper_bound`."""
     upper = small.upper
@@ -127,6 +136,7 @@ def backup(
     return alpha, action
 
 
+@finite
 def stage(
     turn: np.ndarray,
     small: Small,

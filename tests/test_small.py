@@ -162,6 +162,20 @@ def test_nothing_is_compiled(monkeypatch):
     assert found.lower <= found.upper and found.stages == 6
 
 
+def test_flags_of_the_processor_are_not_heard(monkeypatch):
+    """A product that raises one, whatever for, is no warning; those of others are heard again afterwards."""
+
+    def flagged(*arguments):
+        assert np.isnan(np.full(1, np.inf) - np.inf)
+        return ahead(*arguments)
+
+    ahead = small.ahead
+    monkeypatch.setattr(small, "ahead", flagged)
+    assert solve([build(tiger())], SETTINGS, jax.random.key(0))[0].stages == 6
+    with pytest.warns(RuntimeWarning):
+        small.ahead(np.ones((1, 1, 1, 1)), np.ones((1, 1)))
+
+
 def solve_module(name: str):
     return importlib.import_module(f"jatpo.solve.{name}")
 
