@@ -117,9 +117,9 @@ def test_it_is_registered_and_keeps_what_atpo_keeps():
 
 
 def door(opens: float = 1.0, alike: bool = True, pays: float = -1.0) -> Library:
-    """Two models of a door that action 1 opens and the others leave shut; they differ in their share of `alike` sounds.
+    """Two models of a door. Action 1 opens it; if it `opens` only now and then, action 0 does so too.
 
-    Action 0 `pays`, the others cost 1. Unless it is all `alike`, a sound tells now and then which model it is.
+    Shut, action 0 `pays` and the others cost 1. Unless the models are `alike`, a sound tells now and then which it is.
     """
     transition = np.tile(np.eye(2), (3, 1, 1))
     transition[1] = [[1 - opens, opens], [0, 1]]
