@@ -27,9 +27,8 @@ Seed = Annotated[int, typer.Option(min=0, help="Seed of worlds and agents.")]
 Rules = Annotated[
     str, typer.Option(help="as_run: the rules behind the published tables; as_written: the paper's text.")
 ]
-Agents = Annotated[
-    str | None, typer.Option(help="Agents by name, with commas between; the paper's six without it.")
-]
+BY_NAME = "Agents by name, with commas between"
+Agents = Annotated[str | None, typer.Option(help=f"{BY_NAME}; the paper's six without it.")]
 Preset = Annotated[
     str,
     typer.Option(

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from jatpo.cli.evaluate import (
-    Agents,
+    BY_NAME,
     Json,
     Preset,
     Quiet,
@@ -66,7 +66,9 @@ def beyond(
     ] = None,
     trials: Trials = 4096,
     rules: Annotated[str, typer.Option(help="as_run, as_written, or both.")] = "as_run",
-    agents: Agents = None,
+    agents: Annotated[
+        str | None, typer.Option(help=f"{BY_NAME}; informed Perseus, ATPO and all rules without it.")
+    ] = None,
     stress: Annotated[
         bool, typer.Option("--stress", help="With a wrong library instead, and with libraries of all sizes.")
     ] = False,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from jatpo.cli.evaluate import (
-    Agents,
+    BY_NAME,
     Json,
     Preset,
     Quiet,
@@ -74,7 +74,7 @@ class Options(NamedTuple):
 
 
 KINDS: Mapping[str, Any] = {
-    "agents": Agents,
+    "agents": Annotated[str | None, typer.Option(help=f"{BY_NAME}.")],
     "trials": Trials,
     "seed": Seed,
     "rules": Rules,
