@@ -3,7 +3,7 @@ PYTHON ?= python3
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo pictures test slow lint style formatted types format clean
+.PHONY: help demo pictures test contracts slow lint style formatted types format clean
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
@@ -12,7 +12,7 @@ DEMO := abandoned-power-plant ntu gridworld --out results/demo
 say = @echo "==> $(1)"
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 demo: .venv/ready ## reproduce the paper on three small domains, with a report to open in a browser
 	$(call say,reproducing the paper on three small domains: about a minute)
@@ -22,9 +22,13 @@ pictures: .venv/ready ## draw the pictures of the README from the demo's results
 	$(call say,drawing docs/images)
 	@$(BIN)/jatpo reproduce $(DEMO) --pictures docs/images
 
-test: .venv/ready ## run the tests, but for the slow ones (ARGS="-k belief" selects)
+test: .venv/ready ## run the tests, but for contracts and slow ones (ARGS="-k belief" selects)
 	$(call say,tests)
 	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
+
+contracts: .venv/ready ## run all contract suites, slow ones too, with optimised programs
+	$(call say,contract suites with optimised programs)
+	@XLA_FLAGS= $(BIN)/python -m pytest --numprocesses auto --dist loadfile -m "" tests/contracts $(ARGS)
 
 slow: .venv/ready ## run the slow tests, and those on equal bits, with optimised programs
 	$(call say,slow tests)
@@ -47,7 +51,7 @@ types: .venv/ready-lint
 	@$(PIP) install --no-deps --no-build-isolation --target $(COPY) .
 	@$(BIN)/pyright --warnings | sed -E "s#$(CURDIR)/$(COPY)/##; s#jatpo/(domains|solve|evaluate)/#\1/#"
 
-format: .venv/ready-lint ## mend what ruff can mend
+format: .venv/ready-lint ## fix what ruff can fix
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 

@@ -1,8 +1,8 @@
-"""Which models of a library can be told apart: what differs between every two of them, state by state.
+"""Which models of a library can be distinguished: what differs between every two of them, state by state.
 
 Total variation is half the L1 distance between two rows of probabilities. Two models with the same
 states, start, dynamics and sensors on all states that can be reached give every history the same
-probability: no agent can ever tell them apart, whatever their rewards.
+probability: no agent can ever distinguish them, whatever their rewards.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A POMDP as plain NumPy: what a builder returns, exact computations read, and `make` turns into JAX.
+"""A POMDP in plain NumPy: what a builder returns, exact computations read, and `to_pomdp` turns into JAX arrays.
 
 Shapes: A actions, X states, Z observations, B actions of the teammate. P[a, x, y], O[a, y, z], R[x, a].
 The two kernels are coordinate lists, so that no X x X array is ever made.
@@ -7,7 +7,7 @@ The two kernels are coordinate lists, so that no X x X array is ever made.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,16 +28,16 @@ def from_array(kernel: np.ndarray) -> Coordinates:
 
 
 def every_action(sensor: np.ndarray, num_actions: int) -> Coordinates:
-    """O[a, y, z] for a sensor [X, Z] that reads the same whatever the action was."""
+    """O[a, y, z] for a sensor [X, Z] that does not depend on the action."""
     states, readings = np.nonzero(sensor)
     actions = np.repeat(np.arange(num_actions), len(states))
-    chances = np.tile(sensor[states, readings], num_actions)
-    return actions, np.tile(states, num_actions), np.tile(readings, num_actions), chances
+    probabilities = np.tile(sensor[states, readings], num_actions)
+    return actions, np.tile(states, num_actions), np.tile(readings, num_actions), probabilities
 
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """One POMDP in NumPy float64. `teammate` [A, X, B] is what the teammate does; zero rows: nobody acts."""
+    """One POMDP in NumPy float64. `teammate` [A, X, B] is the teammate's policy; zero rows: no action."""
 
     states: tuple[str, ...]
     actions: tuple[str, ...]
@@ -49,6 +49,9 @@ class Description:
     discount: float
     teammate: np.ndarray | None = None
     teammate_actions: tuple[str, ...] = ()
+    is_checked: bool = field(
+        default=False, init=False
+    )  # by `checked`; a changed copy has to be checked again
 
     @classmethod
     def from_dense(
@@ -101,32 +104,21 @@ class Description:
 
     def checked(self) -> Description:
         """The same POMDP, validated, with sorted kernels that hold every entry once; errors name the row."""
+        if self.is_checked:
+            return self
         actions, states, readings = self.num_actions, self.num_states, self.num_observations
+        validate.counts(states, actions, readings)
         for kind in ("states", "actions", "observations"):
             validate.names_of(kind, getattr(self, kind), len(getattr(self, kind)))
         names = self.actions, self.states
         moves, views = (actions, states, states), (actions, states, readings)
-        return replace(
+        made = replace(
             self,
             transition=validate.rows("transition", self.transition, moves, "xy", *names),
             observation=validate.rows("observation", self.observation, views, "yz", *names),
-            reward=validate.reward(self.reward, states, actions),
+            reward=validate.reward(self.reward, states, actions, self.states, self.actions),
             initial=validate.distribution("initial", self.initial, states, self.states),
             discount=validate.discount(self.discount),
         )
-
-    def pomdp(self, **options: Any) -> POMDP:
-        """The JAX model; `options` (storage, dtype) go to `POMDP.from_sparse`."""
-        from jatpo.model import POMDP
-
-        return POMDP.from_sparse(
-            self.transition,
-            self.observation,
-            self.reward,
-            self.initial,
-            self.discount,
-            states=self.states,
-            actions=self.actions,
-            observations=self.observations,
-            **options,
-        )
+        object.__setattr__(made, "is_checked", True)
+        return made

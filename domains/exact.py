@@ -12,7 +12,8 @@ import numpy as np
 
 from jatpo.domains.description import Description
 from jatpo.domains.mmdp import RESIDUAL, TIE
-from jatpo.errors import JatpoError
+from jatpo.domains.sweeps import iterate_values
+from jatpo.ties import share_best
 
 
 class Values(NamedTuple):
@@ -38,24 +39,12 @@ def optimal_values(description: Description, limit: int = 100_000) -> Values:
     y, weights = y[order], description.discount * p[order]
     starts = np.searchsorted(rows[order], np.arange(description.reward.size))
     reward = description.reward
-    values, moved = reward.max(axis=1), np.inf
-    for _ in range(limit):
-        q = reward + np.add.reduceat(weights * values[y], starts).reshape(reward.shape)
-        updated = q.max(axis=1)
-        moved = np.abs(updated - values).max()
-        values = updated
-        if moved <= RESIDUAL:
-            return Values(q, values)
-    raise JatpoError(
-        f"value iteration still moves by {moved:.2g} after {limit} sweeps: "
-        f"choose a discount below {description.discount:g}"
-    )
 
+    def sweep(values: np.ndarray) -> np.ndarray:
+        return reward + np.add.reduceat(weights * values[y], starts).reshape(reward.shape)
 
-def greedy(q: np.ndarray, tolerance: float = TIE) -> np.ndarray:
-    """Uniform over the actions within `tolerance` of the best, [X, A]."""
-    best = q >= q.max(axis=1, keepdims=True) - tolerance
-    return best / best.sum(axis=1, keepdims=True)
+    advice = f"choose a discount below {description.discount:g}"
+    return Values(*iterate_values(sweep, reward.max(axis=1), 1, RESIDUAL, advice, limit)[:2])
 
 
 def expected_return(description: Description, policy: np.ndarray, horizon: int) -> float:
@@ -75,7 +64,7 @@ def exact_returns(description: Description, horizon: int) -> Returns:
     values = optimal_values(description)
     uniform = np.full(description.reward.shape, 1 / description.num_actions)
     return Returns(
-        value_iteration=expected_return(description, greedy(values.q), horizon),
+        value_iteration=expected_return(description, share_best(values.q, TIE), horizon),
         random=expected_return(description, uniform, horizon),
         optimal_value=float(description.initial.dot(values.v)),
     )

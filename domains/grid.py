@@ -1,4 +1,4 @@
-"""The grid vocabulary: maps, moves, walls, what an agent feels around it, teammates that walk to a goal.
+"""The grid vocabulary: maps, moves, walls, what an agent senses around it, teammates that walk to a goal.
 
 A cell is (column, row); row 0 is the top and up is row - 1. N open cells, numbered row by row.
 """
@@ -82,7 +82,7 @@ class Grid:
         return self.moved[:STAY] == np.arange(len(self.cells))
 
     def distances(self, goal: int) -> np.ndarray:
-        """Steps from every open cell to cell number `goal` around walls, [N]; inf where there is no way."""
+        """Steps from every open cell to cell number `goal` around walls, [N]; inf where there is no path."""
         steps = np.full(len(self.cells), np.inf)
         steps[goal] = 0
         for _ in range(len(self.cells)):

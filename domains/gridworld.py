@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from jatpo.domains.domain import Probability, register
 from jatpo.domains.grid import Cell, Grid, cell_name
 from jatpo.domains.maps import open_map
 from jatpo.domains.pairs import Failure, Pairs, Slip, Start, Walk
-from jatpo.domains.registry import Probability, register
-from jatpo.domains.world import World
+from jatpo.domains.structure import World
 from jatpo.errors import JatpoError
 
 POOL = """

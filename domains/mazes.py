@@ -6,10 +6,10 @@ from itertools import combinations
 from typing import Annotated, Literal
 
 from jatpo.domains import maps
+from jatpo.domains.domain import Probability, register
 from jatpo.domains.grid import Cell, Grid, cell_name
 from jatpo.domains.pairs import Failure, Pairs, Slip, Start, Walk
-from jatpo.domains.registry import Probability, register
-from jatpo.domains.world import World
+from jatpo.domains.structure import World
 from jatpo.errors import JatpoError
 
 GoalRule = Literal["aligned", "task"]

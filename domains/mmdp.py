@@ -9,15 +9,16 @@ iteration it yields the optimal joint policy; given a teammate it yields the ad 
 
 from __future__ import annotations
 
-import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from jatpo.disk import digest
 from jatpo.domains.description import Coordinates, Description
-from jatpo.errors import JatpoError
+from jatpo.domains.sweeps import iterate_values
+from jatpo.ties import share_best
 
 SOLVED, WANDERING, FINISHED = 100.0, -1.0, 0.0  # reward in a goal state, elsewhere, in the absorbing state
 TIE = 1e-6  # joint actions this close to the best count as optimal
@@ -80,16 +81,16 @@ class MMDP:
         terminal = np.append(solved, True)
         onward = np.full(shape, absorbing)
         onward[:, :, :-1] = np.where(solved[:, None], absorbing, successors)
-        chances = np.zeros(shape)
-        chances[:, :, :-1] = np.broadcast_to(probabilities, successors.shape)
-        chances[:, :, terminal] = np.arange(shape[3]) == 0
+        padded = np.zeros(shape)
+        padded[:, :, :-1] = np.broadcast_to(probabilities, successors.shape)
+        padded[:, :, terminal] = np.arange(shape[3]) == 0
         reward = np.append(np.where(solved, SOLVED, WANDERING), FINISHED)
         return cls(
             (*states, ABSORBING),
             tuple(actions),
             tuple(teammate_actions),
             onward,
-            chances,
+            padded,
             np.broadcast_to(reward[:, None, None], (size, shape[0], shape[1])),
             np.append(initial, 0.0),
             float(discount),
@@ -109,10 +110,7 @@ class MMDP:
 
     def content_hash(self) -> str:
         """A digest of everything the optimal joint policy depends on."""
-        digest = hashlib.sha256(repr((self.successors.shape, self.discount)).encode())
-        for part in (self.successors, self.probabilities, self.reward):
-            digest.update(np.ascontiguousarray(part).tobytes())
-        return digest.hexdigest()
+        return digest((self.successors, self.probabilities, self.reward, self.discount))
 
     def value_iteration(self) -> JointSolution:
         """The optimal joint policy; the same process solved twice in one Python process is solved once."""
@@ -160,16 +158,11 @@ def _solve(process: MMDP, limit: int = 100_000) -> JointSolution:
     successors = np.ascontiguousarray(np.moveaxis(process.successors, 3, 0))
     probabilities = np.ascontiguousarray(np.moveaxis(process.probabilities, 3, 0)) * process.discount
     reward = np.ascontiguousarray(np.moveaxis(process.reward, 0, 2))
-    values, moved = np.zeros(len(process.states)), np.inf
-    for iteration in range(1, limit + 1):
-        q = reward + (probabilities * values[successors]).sum(axis=0)
-        updated = q.max(axis=(0, 1))
-        moved = np.abs(updated - values).max()
-        values = updated
-        if moved <= RESIDUAL:
-            best = q >= values - TIE
-            return JointSolution(values, q, best / best.sum(axis=(0, 1)), iteration)
-    raise JatpoError(
-        f"value iteration of the two-agent process still moves by {moved:.2g} after {limit} sweeps: "
-        f"choose a discount below {process.discount:g}"
-    )
+
+    def sweep(values: np.ndarray) -> np.ndarray:
+        return reward + (probabilities * values[successors]).sum(axis=0)
+
+    advice = f"choose a discount of the two-agent process below {process.discount:g}"
+    start = np.zeros(len(process.states))
+    q, values, sweeps = iterate_values(sweep, start, (0, 1), RESIDUAL, advice, limit)
+    return JointSolution(values, q, share_best(q, TIE, (0, 1)), sweeps)

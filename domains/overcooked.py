@@ -13,10 +13,10 @@ from typing import Annotated, Literal
 import numpy as np
 
 from jatpo.domains.description import Coordinates
+from jatpo.domains.domain import Probability, register
 from jatpo.domains.mmdp import MMDP
-from jatpo.domains.registry import Probability, register
-from jatpo.domains.stage import Place, Stage
-from jatpo.domains.world import World
+from jatpo.domains.places import Place, Stage
+from jatpo.domains.structure import World
 from jatpo.errors import unknown
 
 Cook = Literal["optimal", "upper", "lower", "random"]
@@ -108,7 +108,7 @@ def kitchen(discount: float) -> MMDP:
 
 
 def cook_policy(cook: Cook, mmdp: MMDP, stubborn_mix: float, seed: int) -> np.ndarray:
-    """What a cook does, [4, X, 4]; through its coins a stubborn one depends on the helper's action."""
+    """A cook's policy, [4, X, 4]; a stubborn one depends on the helper's action through its coin flips."""
     shape = (len(ACTIONS), len(mmdp.states), len(ACTIONS))
     if cook == "random":
         return np.full(shape, 1 / len(ACTIONS))
@@ -180,7 +180,8 @@ def overcooked(
     cooks: Annotated[tuple[Cook, ...], "the models: one kind of cook each"] = COOKS,
     discount: Annotated[Probability, "discount"] = 0.95,
     stubborn_mix: Annotated[
-        Probability, "chance that a row (helper's action, state) of a stubborn cook is stubborn, else optimal"
+        Probability,
+        "probability that a row (helper's action, state) of a stubborn cook is stubborn, else optimal",
     ] = 0.5,
     seed: Annotated[int, "seed of those coins"] = 0,
 ) -> World:

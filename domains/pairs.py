@@ -1,4 +1,4 @@
-"""Two agents on one grid: the world that the gridworld and the five mazes share.
+"""Two agents on one grid: the process that the gridworld and the five mazes share.
 
 A state is the pair (agent cell, teammate cell). Solved when the two stand on two different goal cells.
 """
@@ -18,8 +18,8 @@ from jatpo.domains.description import every_action
 from jatpo.domains.grid import ACTIONS, READINGS, STAY, Cell, Grid, cell_name
 from jatpo.domains.mmdp import MMDP
 from jatpo.domains.parameters import Probability
-from jatpo.domains.stage import Place, Stage
-from jatpo.domains.world import World
+from jatpo.domains.places import Place, Stage
+from jatpo.domains.structure import World
 from jatpo.errors import JatpoError
 
 Walk = Literal["greedy", "shortest-path", "optimal", "random"]
@@ -48,7 +48,7 @@ class Pairs:
     discount: float
 
     def world(self, label: str) -> World:
-        """Everything together."""
+        """The complete `World`."""
         names = tuple(cell_name(cell) for cell in self.grid.cells)
         mmdp = self.mmdp
         return World(
@@ -86,9 +86,9 @@ class Pairs:
     def mmdp(self) -> MMDP:
         """The joint dynamics."""
         outcomes = [
-            (self._step(agent_moves, teammate_moves), chance)
+            (self._step(agent_moves, teammate_moves), probability)
             for agent_moves, teammate_moves in product((True, False), repeat=2)
-            if (chance := self._chance(agent_moves, teammate_moves)) > 0
+            if (probability := self._probability(agent_moves, teammate_moves)) > 0
         ]
         names = [cell_name(cell) for cell in self.grid.cells]
         return MMDP.episodic(
@@ -96,13 +96,13 @@ class Pairs:
             actions=ACTIONS,
             teammate_actions=ACTIONS,
             successors=np.stack([successor for successor, _ in outcomes], axis=-1),
-            probabilities=np.array([chance for _, chance in outcomes]),
+            probabilities=np.array([probability for _, probability in outcomes]),
             solved=self.solved,
             initial=self._initial(),
             discount=self.discount,
         )
 
-    def _chance(self, agent_moves: bool, teammate_moves: bool) -> float:
+    def _probability(self, agent_moves: bool, teammate_moves: bool) -> float:
         """The probability that exactly these two do not slip."""
         slips = (self.noise if slip == "noise" else slip for slip in (self.agent_slip, self.teammate_slip))
         agent, teammate = slips
@@ -127,11 +127,11 @@ class Pairs:
             allowed = on_starts & (agent != teammate)
         if not allowed.any():
             remedy = "mark two or more cells with S" if self.start == "marked" else "choose other goals"
-            raise JatpoError(f"there is no state to start from: {remedy}")
+            raise JatpoError(f"no state to start from: {remedy}")
         return allowed / allowed.sum()
 
     def policy(self, mmdp: MMDP) -> np.ndarray:
-        """What the teammate does, [X + 1, 5]."""
+        """The teammate's policy, [X + 1, 5]."""
         if self.teammate == "optimal":
             return mmdp.value_iteration().marginal_teammate()
         if self.teammate == "random":

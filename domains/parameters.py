@@ -17,12 +17,13 @@ from jatpo.errors import JatpoError, nearest, unknown
 RULES = ("as_run", "as_written")
 UNIT = "a number from 0 to 1"
 Probability = Annotated[float, UNIT]
+Values = Mapping[str, Any]  # of a builder's parameters, by name
 _MISSING = inspect.Parameter.empty
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One named parameter: what it means, its value under each rule set, and what it may be."""
+    """One named parameter: its meaning, its value under each rule set, and its allowed values."""
 
     name: str
     help: str
@@ -37,10 +38,10 @@ class Parameter:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The words it may be."""
+        """The allowed words."""
         return tuple(_words(self.kind))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Mapping[str, object]:
         """Name, meaning and both presets in terms of JSON's own types."""
         presets = {"as_run": self.as_run, "as_written": self.as_written, "differs": self.differs}
         return {"name": self.name, "help": self.help, **presets, "choices": list(self.choices)}
@@ -50,7 +51,7 @@ class Parameter:
         return getattr(self, rules)
 
     def check(self, domain: str, value: Any) -> Any:
-        """`value` if it may stand here."""
+        """`value`, if it is allowed."""
         if self.kind is None or _fits(self.kind, value):
             return value
         hint = nearest(value, self.choices) if isinstance(value, str) else ""
@@ -89,7 +90,7 @@ def _annotation(hint: Any) -> tuple[Any, str]:
 
 def resolve(
     domain: str, parameters: Mapping[str, Parameter], rules: str, overrides: Mapping[str, Any]
-) -> dict[str, Any]:
+) -> Values:
     """The values of a rule set with `overrides` put in; unknown rules, names and values are errors."""
     if rules not in RULES:
         raise unknown("rule set", str(rules), RULES)

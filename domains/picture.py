@@ -1,29 +1,30 @@
 """A state as a matplotlib picture: the stage, everybody on it, and a belief laid over it as a heat map.
 
-Colours follow Okabe and Ito, and everybody has a shape and a letter of their own: nothing hangs on
+Colours follow Okabe and Ito, and everybody has a shape and a letter of their own: nothing depends on
 colour alone.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jatpo.domains.registry import Domain
+from jatpo.domains.domain import Domain
+from jatpo.domains.places import Snapshot, Stage
 from jatpo.domains.scene import Scene, scene
-from jatpo.domains.stage import Snapshot, Stage
+from jatpo.domains.structure import World
 from jatpo.domains.text import letter, render_text
-from jatpo.domains.world import World
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SHAPES = {"agent": "o", "teammate": "s", "prey": "^"}
 GOAL = "#E69F00"
+Style = Mapping[str, Any]  # keyword arguments of matplotlib's texts
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Palette:
     other: str = "#CC79A7"
 
     def colour(self, who: str) -> str:
-        """The colour of somebody."""
+        """The colour of an agent."""
         return getattr(self, who) if who in SHAPES else self.other
 
 
@@ -88,7 +89,7 @@ def draw(
 ) -> None:
     """Draws a state (number or name; None: the empty stage) onto `axes`.
 
-    A belief over states [X] shades every place by the probability that somebody is there: the upper left half
+    A belief over states [X] shades every place by the probability that an agent is there: the upper left half
     for the first of those whose place is uncertain, the lower right half for the second.
     """
     shown = scene(domain, model, rules, **overrides)
@@ -136,7 +137,7 @@ def render(
     return None
 
 
-def _note(palette: Palette) -> dict[str, Any]:
+def _note(palette: Palette) -> Style:
     box = {"boxstyle": "round,pad=0.4", "facecolor": palette.furniture, "edgecolor": palette.line}
     return {"color": palette.ink, "fontsize": 9, "bbox": box, "zorder": 9}
 
@@ -186,7 +187,7 @@ def _draw_places(axes: Axes, stage: Stage, snapshot: Snapshot, palette: Palette)
 
 
 def _draw_belief(axes: Axes, stage: Stage, belief: np.ndarray, palette: Palette) -> None:
-    """Half a cell for each of two people, its strength the square root of the probability."""
+    """Half a cell for each of two agents, with the square root of the probability as opacity."""
     from matplotlib.patches import Polygon
 
     half = _reach(stage)
@@ -195,10 +196,10 @@ def _draw_belief(axes: Axes, stage: Stage, belief: np.ndarray, palette: Palette)
     if len(people) == 1:
         corners = [np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)])]
     for who, triangle in zip(people, corners, strict=False):
-        for place, chance in zip(stage.places, stage.marginal(who, belief), strict=True):
-            if chance > 1e-4:
+        for place, probability in zip(stage.places, stage.marginal(who, belief), strict=True):
+            if probability > 1e-4:
                 spot = np.array([place.x, place.y]) + half * triangle
-                strength = 0.85 * min(float(chance), 1.0) ** 0.5
+                strength = 0.85 * min(float(probability), 1.0) ** 0.5
                 axes.add_patch(
                     Polygon(spot, facecolor=palette.colour(who), alpha=strength, linewidth=0, zorder=2)
                 )
@@ -208,14 +209,15 @@ def _draw_words(axes: Axes, stage: Stage, snapshot: Snapshot, palette: Palette) 
     """Names of places, and what lies on them."""
     half, unit = _reach(stage), _points(axes)
     small, large = (min(max(share * unit, 5.0), 12.0) for share in (0.14, 0.16))
-    style: dict[str, Any] = {"ha": "center", "color": palette.ink, "zorder": 4, "clip_on": False}
-    if stage.links:
-        style["bbox"] = {"facecolor": palette.paper, "edgecolor": "none", "pad": 1}
+    style = {"ha": "center", "color": palette.ink, "zorder": 4, "clip_on": False}
+    box: Style = {"bbox": {"facecolor": palette.paper, "edgecolor": "none", "pad": 1}} if stage.links else {}
     for number, place in enumerate(stage.places):
         if place.name:
             below = place.y + (half + 0.06 if stage.links else 0.4)
             name = place.name.replace(" workbench", "\nworkbench")
-            axes.text(place.x, below, name, va="top" if stage.links else "bottom", fontsize=small, **style)
+            axes.text(
+                place.x, below, name, va="top" if stage.links else "bottom", fontsize=small, **style, **box
+            )
         if number in snapshot.marks:
             above = place.y - (half + 0.08) if stage.links else place.y
             vertical = "bottom" if stage.links else "center"
@@ -227,6 +229,7 @@ def _draw_words(axes: Axes, stage: Stage, snapshot: Snapshot, palette: Palette) 
                 fontsize=large,
                 fontweight="bold",
                 **style,
+                **box,
             )
 
 
@@ -307,7 +310,7 @@ def _draw_names(
     axes.set_ylim(1, 0)
     if number is not None:
         axes.text(0.5, 0.08, shown.states[number], ha="center", va="center", **_note(palette))
-    for row, (name, chance) in enumerate(shown.likeliest(belief) if belief is not None else []):
+    for row, (name, probability) in enumerate(shown.likeliest(belief) if belief is not None else []):
         middle = 0.22 + 0.095 * row
-        axes.barh(middle, chance, height=0.075, color=palette.agent, alpha=0.35)
-        axes.text(0.01, middle, f"{chance:.0%}  {name}", va="center", fontsize=8, color=palette.ink)
+        axes.barh(middle, probability, height=0.075, color=palette.agent, alpha=0.35)
+        axes.text(0.01, middle, f"{probability:.0%}  {name}", va="center", fontsize=8, color=palette.ink)

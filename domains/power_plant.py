@@ -14,10 +14,10 @@ from typing import Annotated, Literal
 import numpy as np
 
 from jatpo.domains.description import Coordinates, from_array
+from jatpo.domains.domain import Probability, register
 from jatpo.domains.mmdp import MMDP
-from jatpo.domains.registry import Probability, register
-from jatpo.domains.stage import Place, Stage
-from jatpo.domains.world import World
+from jatpo.domains.places import Place, Stage
+from jatpo.domains.structure import World
 from jatpo.errors import JatpoError
 
 QueryFailure = Literal["any", "blank"]
@@ -48,7 +48,7 @@ class Plant:
     discount: float
 
     def world(self) -> World:
-        """Everything together."""
+        """The complete `World`."""
         rooms = tuple(map(str, range(self.num_rooms)))
         bits = {f"room {room} done": ("0", "1") for room in self.rooms_of_interest}
         mmdp = self.mmdp()

@@ -1,4 +1,4 @@
-"""Pursuit: the agent and a teammate corner a prey that wanders at random on a 5 x 5 torus.
+"""Pursuit: the agent and a teammate corner a prey that moves at random on a 5 x 5 torus.
 
 A state is (teammate minus agent, prey minus agent), each coordinate in -2..2. All three move at once.
 """
@@ -14,11 +14,11 @@ import numpy as np
 
 from jatpo.domains import search
 from jatpo.domains.description import every_action
+from jatpo.domains.domain import Probability, register
 from jatpo.domains.grid import ACTIONS, STAY, STEPS, cell_name, heading
 from jatpo.domains.mmdp import MMDP
-from jatpo.domains.registry import Probability, register
-from jatpo.domains.stage import Place, Stage
-from jatpo.domains.world import World
+from jatpo.domains.places import Place, Stage
+from jatpo.domains.structure import World
 from jatpo.errors import JatpoError, unknown
 
 Wrap = Literal["reflect", "torus"]
@@ -64,7 +64,7 @@ class Pursuit:
     discount: float
 
     def world(self) -> World:
-        """Everything together."""
+        """The complete `World`."""
         coordinates = tuple(map(str, range(-self.reach, self.reach + 1)))
         return World(
             label=f"{self.teammate} {self.task}",
@@ -133,7 +133,7 @@ class Pursuit:
         return cells[np.arange(len(cells)), nearer]
 
     def policy(self) -> np.ndarray:
-        """What the teammate does, [X + 1, 5]."""
+        """The teammate's policy, [X + 1, 5]."""
         targets = self.targets()
         if self.teammate == "greedy":
             return np.eye(len(ACTIONS))[np.append(heading(*targets.T), STAY)]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jatpo.domains.registry import Domain, get
-from jatpo.domains.stage import Snapshot, Stage
-from jatpo.domains.world import World
+from jatpo.domains.domain import Domain, get
+from jatpo.domains.places import Snapshot, Stage
+from jatpo.domains.structure import World
 from jatpo.errors import JatpoError, unknown
+
+if TYPE_CHECKING:
+    from jatpo.library import Library
 
 SHOWN = 8  # states listed for a belief without a stage
 
@@ -32,11 +35,11 @@ class Scene:
                 raise unknown("state", state, self.states[:20])
             return self.states.index(state)
         if not 0 <= int(state) < len(self.states):
-            raise JatpoError(f"there is no state {state}: choose from 0 to {len(self.states) - 1}")
+            raise JatpoError(f"unknown state {state}: choose from 0 to {len(self.states) - 1}")
         return int(state)
 
     def snapshot(self, state: int | str | None) -> Snapshot | None:
-        """One state on the stage, if there is a stage."""
+        """The snapshot of a state, if there is a stage."""
         return None if self.stage is None else self.stage.snapshot(self.index(state))
 
     def check(self, belief: Sequence[float] | np.ndarray | None) -> np.ndarray | None:
@@ -72,3 +75,11 @@ def scene(
     if chosen.stage_hook is None:
         return scene(built)
     return Scene(scene(built).states, chosen.stage(model, rules, **overrides))
+
+
+def scene_of(library: Library, k: int) -> Scene:
+    """The scene of model k of a library; of a file only the names of the states can be shown."""
+    origin = library.origins[k]
+    if origin.domain is None:
+        return scene(library.member(k))
+    return scene(origin.domain, origin.model or 0, origin.rules or "as_run", **origin.overrides)

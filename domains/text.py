@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from jatpo.domains.registry import Domain
+from jatpo.domains.domain import Domain
+from jatpo.domains.places import Place, Snapshot, Stage
 from jatpo.domains.scene import Scene, scene
-from jatpo.domains.stage import Place, Snapshot, Stage
-from jatpo.domains.world import World
+from jatpo.domains.structure import World
 
 COLUMN = 13  # characters of a named place
 RAMP = " .:-=+*%@"  # darker is likelier
@@ -31,7 +31,7 @@ def render_text(
     if shown.stage is None:
         lines = [shown.states[number]] if number is not None else []
         if weights is not None:
-            lines += [f"{chance:6.1%}  {name}" for name, chance in shown.likeliest(weights)]
+            lines += [f"{probability:6.1%}  {name}" for name, probability in shown.likeliest(weights)]
         return "\n".join(lines)
     parts = [_picture(shown.stage, shown.stage.snapshot(number))]
     if number is not None and not shown.stage.snapshot(number).positions:
@@ -42,7 +42,7 @@ def render_text(
 
 
 def letter(stage: Stage, who: str) -> str:
-    """The letter that stands for somebody."""
+    """The letter of an agent."""
     return stage.role(who)[0].upper()
 
 
@@ -152,7 +152,7 @@ def _place_name(place: Place) -> str:
 
 
 def _shaded(stage: Stage, marginal: np.ndarray) -> str:
-    """A map whose open cells are darker the likelier they are."""
+    """A map whose open cells are darker the more probable they are."""
     level = np.ceil(np.sqrt(np.clip(marginal, 0, 1)) * (len(RAMP) - 1) - 1e-9).astype(int)
     shades = [
         "##" if place.kind == "wall" else RAMP[n] * 2 for place, n in zip(stage.places, level, strict=True)

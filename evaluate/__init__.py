@@ -1,6 +1,6 @@
 """Agents, rollouts and the statistics of experiments (docs/agents.md).
 
-The names below are loaded on first use; `jatpo.evaluate.prepare` finds and solves the models of a domain.
+The names below are loaded on first use.
 """
 
 from __future__ import annotations
@@ -8,23 +8,25 @@ from __future__ import annotations
 import importlib
 
 _HOME = {
-    "Agent": "agent",
-    "Knowledge": "agent",
-    "lift": "agent",
-    "register": "registry",
-    "load": "registry",
+    "agents": "agents",
+    "Agent": "agents",
+    "Context": "agents",
+    "register": "agents",
+    "load": "agents",
     "Player": "player",
-    "Task": "task",
-    "make_task": "task",
-    "Trials": "rollout",
-    "run": "rollout",
+    "agent": "player",
+    "Scenario": "scenario",
+    "Solved": "solved",
+    "solve_library": "solved",
+    "Trials": "trials",
     "run_chunks": "rollout",
-    "Session": "prepare",
-    "choose_agents": "prepare",
-    "SolveOptions": "solutions",
-    "Store": "store",
-    "compare": "comparison",
-    "play": "comparison",
+    "Session": "session",
+    "choose_agents": "agents.catalogue",
+    "SolveOptions": "solved",
+    "Store": "results_store",
+    "compare": "trials",
+    "Experiment": "experiment",
+    "run": "experiment",
 }
 
 
@@ -35,4 +37,5 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'jatpo.evaluate' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"jatpo.evaluate.{_HOME[name]}"), name)
+    module = importlib.import_module(f"jatpo.evaluate.{_HOME[name]}")
+    return module if name == _HOME[name] else getattr(module, name)

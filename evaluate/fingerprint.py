@@ -9,26 +9,28 @@ attributes of other objects are not looked at.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
 import numpy as np
 
-from jatpo.evaluate.agent import Agent
+from jatpo.disk import digest
+from jatpo.evaluate.agents.protocol import ON_HOST, Agent
 
 DIGITS = 16
 OWN = "jatpo."  # modules whose code is told by the version
 
 
-def fingerprint(agent: Agent) -> dict[str, Any]:
+def fingerprint(agent: Agent) -> Mapping[str, object]:
     """What of an agent its results depend on, as far as it can be told."""
-    empty = isinstance(agent.parameters, tuple) and not agent.parameters
-    parameters = "()" if empty else _plainly(agent.parameters)
-    code = code_digest((agent.init, agent.policy, agent.observe, agent.report))
+    names = [field.name for field in dataclasses.fields(agent) if field.name not in ON_HOST]  # type: ignore[arg-type]
+    parameters = {name: _plainly(getattr(agent, name)) for name in names}
+    code = code_digest(tuple(kind for kind in type(agent).__mro__[:-1]))
     found = {"sees": agent.sees, "knows": agent.knows, "parameters": parameters}
     return found if code is None else {**found, "code": code}
 
@@ -68,9 +70,7 @@ def _array(value: Any) -> str:
     """Shape, type and digest of an array; random keys go by their data."""
     if isinstance(value, jax.Array) and jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
         value = jax.random.key_data(value)
-    array = np.ascontiguousarray(value)
-    digest = hashlib.sha256(array.tobytes()).hexdigest()[:DIGITS]
-    return f"{array.dtype}{list(np.shape(value))} {digest}"
+    return f"{value.dtype}{list(np.shape(value))} {digest([value])[:DIGITS]}"
 
 
 def _words(value: Any, seen: set[int]) -> Iterator[bytes]:

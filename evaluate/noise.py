@@ -28,13 +28,19 @@ class Noise(NamedTuple):
     world: Array  # [T, N, 2], the next state and the observation
     choice: Array  # [T, N], the action, given its probabilities
     first_keys: Array  # [N], for `init`
-    plan_keys: Array  # [T, N], for `policy`
+    step_keys: Array  # [T, N], for `act` and `update`, see `agent_keys`
 
 
 def step_keys(keys: Array, steps: Array) -> Array:
     """The keys of steps [T] of one stream of every trial [N]: [T, N]."""
     each = jax.vmap(jax.random.fold_in, in_axes=(0, None))
     return jax.vmap(each, in_axes=(None, 0))(keys, steps)
+
+
+def agent_keys(keys: Array) -> tuple[Array, Array]:
+    """The keys of `act` and of `update` [N] from those of a step [N]; the choice has the other half."""
+    act = jax.vmap(jax.random.split)(keys)[:, 0]
+    return act, jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, 2)
 
 
 def make_noise(key: Array, trials: np.ndarray, num_models: int, horizon: int, dtype: np.dtype) -> Noise:
@@ -49,11 +55,11 @@ def _make_noise(key: Array, trials: Array, models: int, horizon: int, dtype: np.
     trials = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, trials)
     draw, start, world, agent = step_keys(trials, jnp.arange(len(STREAMS)))
     steps = step_keys(agent, jnp.arange(horizon + 1))
-    plan_keys, choice = jnp.moveaxis(jax.vmap(jax.vmap(jax.random.split))(steps[1:]), 2, 0)
+    choice = jax.vmap(jax.vmap(jax.random.split))(steps[1:])[:, :, 1]
 
     def uniform(keys: Array, *shape: int) -> Array:
         flat = jax.vmap(partial(jax.random.uniform, shape=shape, dtype=dtype))(keys.reshape(-1))
         return flat.reshape(*keys.shape, *shape)
 
     of_world = uniform(step_keys(world, jnp.arange(horizon)), 2)
-    return Noise(uniform(draw, models), uniform(start), of_world, uniform(choice), steps[0], plan_keys)
+    return Noise(uniform(draw, models), uniform(start), of_world, uniform(choice), steps[0], steps[1:])

@@ -1,18 +1,17 @@
 """One agent in a user's own loop: a robot, a game, another simulator.
 
-    player = Player.atpo(models, policies, seed=0)
+    player = jatpo.agent("atpo", "gridworld", seed=0)
     player.reset()
     while running:
         action = player.act()
         player.observe(action, observation=robot.execute(action))
 
-It is the agent of the rollouts with N = 1: the same functions, compiled once at the first `reset`.
+It is the agent of the rollouts with N = 1: the same turn in two halves, compiled once at the first `reset`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -21,37 +20,42 @@ import numpy as np
 from jax import Array
 
 from jatpo.errors import JatpoError, unknown
-from jatpo.evaluate.agent import Agent, Functions, Knowledge, Memory, choose, permit
-from jatpo.evaluate.task import knowledge_of, make_task
+from jatpo.evaluate.agents import catalogue
+from jatpo.evaluate.agents.protocol import Agent, Context, Memory, choose, informed, permit, sight
+from jatpo.evaluate.scenario import Scenario, context_of, needed, refuse
+from jatpo.evaluate.solved import Solved, SolveOptions
+from jatpo.evaluate.turn import check_shapes, complain, decide, whole_number
+from jatpo.files import load
+from jatpo.files.sources import Source
 from jatpo.library import Library
 from jatpo.model import POMDP
 
 
-@partial(jax.jit, static_argnames="agent")
+@jax.jit
 def _begin(
-    agent: Functions, key: Array, episode: Array, knowledge: Knowledge, seen: Array | None
-) -> tuple[Array, Memory, Array]:
-    """The episode's key, the memory before the first action, the probabilities of the actions [A, 1]."""
+    agent: Agent, key: Array, episode: Array, context: Context, seen: Array | None
+) -> tuple[Array, Memory, Array, Array]:
+    """The episode's key, the memory before the first action, the probabilities of the actions [A, 1], their fault."""
     key = jax.random.fold_in(key, episode)
     first, plan = jax.random.split(jax.random.fold_in(key, 0))
-    memory = agent.init(first[None], knowledge, seen)
-    return key, memory, agent.policy(plan[None], knowledge, memory)
+    memory = agent.init(first[None], context, seen)
+    return key, memory, *decide(agent, context, memory, plan[None])
 
 
-@partial(jax.jit, static_argnames="agent")
+@jax.jit
 def _advance(
-    agent: Functions,
+    agent: Agent,
     key: Array,
     step: Array,
-    knowledge: Knowledge,
+    context: Context,
     memory: Memory,
     action: Array,
     seen: Array | None,
-) -> tuple[Memory, Array]:
-    """The memory after one step and the probabilities of the actions that follow [A, 1]."""
-    memory = agent.observe(knowledge, memory, action, seen)
+) -> tuple[Memory, Array, Array]:
+    """The memory after one step, the probabilities of the actions that follow [A, 1] and their fault."""
     plan = jax.random.fold_in(key, step)
-    return memory, agent.policy(plan[None], knowledge, memory)
+    memory = agent.update(jax.random.fold_in(plan, 2)[None], context, memory, action, seen)
+    return memory, *decide(agent, context, memory, plan[None])
 
 
 @jax.jit
@@ -60,39 +64,60 @@ def _choose(key: Array, step: Array, probabilities: Array) -> Array:
     return choose(uniform, probabilities)[0]
 
 
+def agent(
+    agent: str | Agent,
+    library: Source | Solved,
+    *,
+    seed: int = 0,
+    prior: Sequence[float] | None = None,
+    true_model: int | None = None,
+    options: SolveOptions | None = None,
+) -> Player:
+    """A player for a robot's loop: an agent, or its name, with a library, its name, or one that is solved.
+
+    What is not solved yet is solved as the commands do (`jatpo.solve.defaults`), and kept where they keep it.
+    """
+    chosen = catalogue.get(agent) if isinstance(agent, str) else agent
+    if isinstance(library, Solved):
+        solved = library
+    else:
+        loaded = library if isinstance(library, Library) else load(library)
+        solved = Solved(loaded, options=options or SolveOptions())
+    return Player(chosen, solved.library, solved, prior=prior, true_model=true_model, seed=seed)
+
+
 class Player:
     """An agent that acts in one world at a time. Actions and observations are given by number or name."""
 
     def __init__(
         self,
         agent: Agent,
-        models: Sequence[POMDP] | Library,
-        solved: dict[str, Any] | None = None,
+        library: Library | Sequence[POMDP],
+        solved: Mapping[str, Any] | None = None,
         *,
         prior: Sequence[float] | None = None,
         true_model: int | None = None,
         seed: int = 0,
     ) -> None:
-        """`solved` holds what the agent needs ("policies", "q"); an informed agent needs `true_model`."""
-        task = make_task(models, solved, prior=prior)
-        reason = agent.refuses(task.library)
-        missing = [name for name in agent.needs if name not in task.solved]
-        if reason or missing:
-            raise JatpoError(
-                f"agent '{agent.name}' cannot run: {reason or 'it needs solved ' + ' and '.join(missing)}"
-            )
-        if agent.informed and true_model is None:
+        """`solved` is a `Solved` or holds what the agent needs, by name; an informed agent needs `true_model`."""
+        scenario = Scenario(library, prior=prior)
+        refuse(agent, scenario.library)
+        if informed(agent) and true_model is None:
             raise JatpoError(f"agent '{agent.name}' knows the true model: say which one with true_model=")
-        self.agent = agent
-        self._names = task.library.names[0] if task.library.names else None
-        truth = jnp.full(1, 0 if true_model is None else true_model, jnp.int32)
-        parameters = jax.tree.map(jnp.asarray, agent.parameters)
-        everything = knowledge_of(task, parameters, task.prior[:, None])
-        self._knowledge = permit(agent.functions, everything, jnp.asarray(agent.informed), truth)
-        self._num_actions, self._num_observations = task.library.num_actions, task.library.num_observations
-        self._num_states = task.library.num_states
+        self.agent, self.library = agent, scenario.library
+        self._names = scenario.library.names[0] if scenario.library.names else None
+        count = scenario.library.num_models
+        number = 0 if true_model is None else whole_number("true model", true_model, count)
+        truth = jnp.full(1, number, jnp.int32)
+        self._traced = jax.tree.map(jnp.asarray, agent)
+        everything = context_of(scenario, needed(agent, solved or {}), scenario.prior[:, None])
+        self._context = permit(agent, everything, jnp.asarray(informed(agent)), truth)
+        numbers = jnp.zeros(1, jnp.int32)
+        check_shapes(
+            self._traced, self._context, (sight(agent, numbers, None), sight(agent, numbers, numbers)), 1
+        )
         self._seed = jax.random.key(seed)
-        self._episode = -1
+        self._episode, self._step = -1, 0
         self._memory: Memory = None
 
     def reset(self, state: int | str | None = None) -> None:
@@ -100,9 +125,10 @@ class Player:
         seen = self._seen(state, first=True)
         self._episode += 1
         self._step = 0
-        self._key, self._memory, self._probabilities = _begin(
-            self.agent.functions, self._seed, np.uint32(self._episode), self._knowledge, seen
+        self._key, self._memory, self._probabilities, wrong = _begin(
+            self._traced, self._seed, np.uint32(self._episode), self._context, seen
         )
+        self._check(wrong)
 
     def act(self) -> int:
         """The number of the next action, drawn from `probabilities`."""
@@ -112,17 +138,18 @@ class Player:
     def observe(self, action: int | str, observation: int | str | None = None) -> None:
         """Take in that `action` was done and what was seen then (for agents that see states: the state)."""
         self._check_begun()
-        number = self._number("action", action, self._num_actions, 1)
+        number = self._number("action", action, self.library.num_actions, 1)
         seen = self._seen(observation)
-        self._memory, self._probabilities = _advance(
-            self.agent.functions,
+        self._memory, self._probabilities, wrong = _advance(
+            self._traced,
             self._key,
             self._next_step(),
-            self._knowledge,
+            self._context,
             self._memory,
             np.full(1, number, np.int32),
             seen,
         )
+        self._check(wrong)
 
     @property
     def probabilities(self) -> np.ndarray:
@@ -141,23 +168,29 @@ class Player:
         return self._report("beliefs")
 
     def report(self) -> dict[str, np.ndarray]:
-        """Everything the agent tells of its memory, by name."""
+        """Everything the agent reports of its memory, by name."""
         self._check_begun()
-        told = self.agent.report(self._knowledge, self._memory)
-        return {name: np.asarray(part[..., 0]) for name, part in told.items()}
+        found = self._traced.report(self._context, self._memory)
+        return {name: np.asarray(part[..., 0]) for name, part in found.items()}
+
+    def __repr__(self) -> str:
+        return f"Player({self.agent.name} in {self.library.name}, episode {self._episode}, step {self._step})"
 
     def _report(self, name: str) -> np.ndarray:
-        told = self.report()
-        if name not in told:
+        found = self.report()
+        if name not in found:
             raise JatpoError(
-                f"agent '{self.agent.name}' has no {name}; it reports {', '.join(told) or 'nothing'}"
+                f"agent '{self.agent.name}' has no {name}; it reports {', '.join(found) or 'nothing'}"
             )
-        return told[name]
+        return found[name]
 
     def _next_step(self) -> np.uint32:
         """A number for the next key of this episode."""
         self._step += 1
         return np.uint32(self._step)
+
+    def _check(self, wrong: Array) -> None:
+        complain(self.agent, int(wrong[0]), f"after {self._step} steps of the player")
 
     def _check_begun(self) -> None:
         if self._memory is None:
@@ -170,8 +203,8 @@ class Player:
             return None
         if seen is None:
             raise JatpoError(f"agent '{self.agent.name}' sees the {sees}: give it")
-        size, field = (self._num_states, 0) if sees == "state" else (self._num_observations, 2)
-        return np.full(1, self._number(sees, seen, size, field), np.int32)
+        sizes = {"state": (self.library.num_states, 0), "observation": (self.library.num_observations, 2)}
+        return np.full(1, self._number(sees, seen, *sizes[sees]), np.int32)
 
     def _number(self, kind: str, value: int | str, size: int, field: int) -> int:
         """The number of an action, observation or state given by number or name."""
@@ -180,6 +213,4 @@ class Player:
             if value not in names:
                 raise unknown(kind, value, names)
             return names.index(value)
-        if not 0 <= int(value) < size:
-            raise JatpoError(f"there is no {kind} {value}: choose from 0 to {size - 1}")
-        return int(value)
+        return whole_number(kind, value, size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ class Published(NamedTuple):
 
 
 @cache
-def load() -> dict[str, Any]:
+def load() -> Mapping[str, Any]:
     """The whole file."""
     return json.loads(files("jatpo.evaluate").joinpath("published.json").read_text(encoding="utf-8"))
 

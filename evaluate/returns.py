@@ -14,7 +14,7 @@ function, and the score function gives the gradient without bias:
 
 Reparametrisation has no unbiased form here: the next state and observation are discrete in the action, and a
 relaxed action has no step in the world. What can be summed instead of sampled is: over the actions of a step
-(above, and `soft_losses`), and for short horizons over all histories (`exact_return`).
+(above, and `losses.history_losses`), and for short horizons over all histories (`exact_return`).
 
 Shapes: A actions, X states, Z observations, K models, T steps, N trials.
 """
@@ -32,19 +32,19 @@ from jax import Array
 
 from jatpo.errors import JatpoError
 from jatpo.evaluate import loops
-from jatpo.evaluate.agent import Functions, Knowledge, Memory
-from jatpo.evaluate.mixture import Mixture
+from jatpo.evaluate.agents.atpo import Mixture
+from jatpo.evaluate.agents.protocol import Agent, Context, Memory, Parts
+from jatpo.evaluate.agents.soft_atpo import model_values
 from jatpo.evaluate.noise import Noise, make_noise
-from jatpo.evaluate.soft import model_values
-from jatpo.evaluate.task import Task
+from jatpo.evaluate.scenario import Scenario
+from jatpo.evaluate.turn import decide
 from jatpo.model import POMDP
 from jatpo.solve.policy import NEVER
-from jatpo.storage import DenseTransition, Transition
 
 MOST_HISTORIES = 1 << 17
 
-Critic = Callable[[Knowledge, Memory, Array], Array]
-"""(knowledge, memory, truth [N]) -> a guess of the return from here on for each action [A, N]."""
+Critic = Callable[[Context, Memory, Array], Array]
+"""(context, memory, truth [N]) -> a guess of the return from here on for each action [A, N]."""
 
 
 class Steps(NamedTuple):
@@ -56,27 +56,27 @@ class Steps(NamedTuple):
     expected_guess: Array  # [T, N], over all actions, differentiable through their probabilities
 
 
-def draw_noise(key: Array, task: Task, horizon: int, trials: np.ndarray) -> Noise:
+def draw_noise(key: Array, scenario: Scenario, horizon: int, trials: np.ndarray) -> Noise:
     """The random numbers of the trials with these numbers [N]: the same trials as in `rollout`."""
-    return make_noise(key, trials, len(task.prior), horizon, np.dtype(task.prior.dtype))
+    return make_noise(key, trials, len(scenario.prior), horizon, np.dtype(scenario.prior.dtype))
 
 
-def true_values(knowledge: Knowledge, memory: Mixture, truth: Array) -> Array:
+def true_values(context: Context, memory: Mixture, truth: Array) -> Array:
     """A critic for agents that filter every model: the true model's best vector for each action [A, N].
 
     It may know the true model, since it trains the agent and is no part of it.
     """
-    values = model_values(knowledge, memory)  # [K, A, N]
+    values = model_values(context, memory)  # [K, A, N]
     own = jnp.take_along_axis(values, truth[None, None, :], axis=0)[0]
     return jnp.where(own > NEVER / 2, own, 0)
 
 
 def play(
-    functions: Functions,
+    agent: Agent,
     horizon: int,
     noise: Noise,
-    task: Task,
-    parameters: Any,
+    scenario: Scenario,
+    solved: Parts,
     critic: Critic | None = None,
     checkpoint: bool = False,
 ) -> tuple[Array, Steps]:
@@ -85,23 +85,23 @@ def play(
     With `checkpoint` the memory for a gradient in the library does not hold the beliefs of all steps at once;
     gradients in the agent's parameters alone hold none of them anyway.
     """
-    player = loops.Player(functions, parameters, jnp.asarray(False))
-    truth, prior, states = loops.draws(noise, task)
-    knowledge = player.knowledge(task, truth, prior)
+    setup = loops.Setup(agent, jnp.asarray(False), scenario, solved)
+    truth, prior, states = loops.draws(noise, scenario)
+    context = setup.context(truth, prior)
 
     def step(carry: loops.Carry, chance: tuple) -> tuple[loops.Carry, Steps]:
-        after, happened = loops.advance(player, task, knowledge, truth, carry, chance)
+        after, happened = loops.advance(setup, context, truth, carry, chance)
         chances = happened.probabilities
-        guesses = jnp.zeros_like(chances) if critic is None else critic(knowledge, carry.memory, truth)
+        guesses = jnp.zeros_like(chances) if critic is None else critic(context, carry.memory, truth)
         guesses = jax.lax.stop_gradient(guesses)
         log_probability = jnp.log(_taken(chances, happened.actions))
         expected = jnp.sum(chances * guesses, axis=0)
         return after, Steps(happened.rewards, log_probability, _taken(guesses, happened.actions), expected)
 
-    memory = player.begin(noise.first_keys, knowledge, states)
-    chances = jax.tree.map(lambda leaf: leaf[:horizon], (noise.world, noise.choice, noise.plan_keys))
+    memory = setup.begin(noise.first_keys, context, states)
+    chances = jax.tree.map(lambda leaf: leaf[:horizon], (noise.world, noise.choice, noise.step_keys))
     step = jax.checkpoint(step) if checkpoint else step
-    _, steps = jax.lax.scan(step, loops.start(memory, states, task.world.reward.dtype), chances)
+    _, steps = jax.lax.scan(step, loops.start(memory, states, scenario.world.reward.dtype), chances)
     return truth, steps
 
 
@@ -111,20 +111,20 @@ def _taken(table: Array, actions: Array) -> Array:
 
 
 def surrogate(
-    functions: Functions,
+    agent: Agent,
     horizon: int,
     noise: Noise,
-    task: Task,
-    parameters: Any,
+    scenario: Scenario,
+    solved: Parts,
     critic: Critic | None = None,
     checkpoint: bool = False,
 ) -> Array:
     """The mean return of the trials of `noise` []; its gradient is the estimate above. Pure: jit and grad it.
 
-    Differentiable in `parameters`, and in `task` as far as the agent uses it (prior, library, solved). The
-    worlds are given: their own numbers get no gradient.
+    Differentiable in the parameters of `agent`, and in `scenario` and `solved` as far as the agent uses them (prior,
+    library). The true models are given: their own numbers get no gradient.
     """
-    truth, steps = play(functions, horizon, noise, task, parameters, critic, checkpoint)
+    truth, steps = play(agent, horizon, noise, scenario, solved, critic, checkpoint)
     gains = jax.lax.stop_gradient(advantages(truth, steps))
     terms = jnp.sum(steps.log_probability * gains + steps.expected_guess, axis=0)  # [N]
     returns = jnp.sum(steps.rewards, axis=0)
@@ -140,56 +140,56 @@ def advantages(truth: Array, steps: Steps) -> Array:
     return togo - (togo @ others) / jnp.maximum(count, 1)
 
 
-@partial(jax.jit, static_argnames=("functions", "horizon", "critic"))
+@partial(jax.jit, static_argnames=("horizon", "critic"))
 def return_and_gradient(
-    functions: Functions,
+    agent: Agent,
     horizon: int,
     noise: Noise,
-    task: Task,
-    parameters: Any,
+    scenario: Scenario,
+    solved: Parts,
     critic: Critic | None = None,
 ) -> tuple[Array, Any]:
-    """The mean return of the trials of `noise` [] and the estimate of its gradient in `parameters`."""
-    value = partial(surrogate, functions, horizon, noise, task, critic=critic)
-    return jax.value_and_grad(value)(parameters)
+    """The mean return of the trials of `noise` [] and the estimate of its gradient in the agent's parameters."""
+    return jax.value_and_grad(surrogate)(agent, horizon, noise, scenario, solved, critic)
 
 
-def exact_return(functions: Functions, horizon: int, task: Task, parameters: Any) -> Array:
+def exact_return(agent: Agent, horizon: int, scenario: Scenario, solved: Parts) -> Array:
     """The expected return [], summed over every history; differentiable as `surrogate` is.
 
     For small models: there are (A Z)^(T-1) histories. The agent's keys are constant, so it must not draw numbers.
     """
-    histories = (task.library.num_actions * task.library.num_observations) ** (horizon - 1)
+    histories = (scenario.library.num_actions * scenario.library.num_observations) ** (horizon - 1)
     if histories > MOST_HISTORIES:
         raise JatpoError(
             f"{horizon} steps have {histories} histories, more than {MOST_HISTORIES}: "
             "shorten the horizon, or sample with returns.surrogate"
         )
-    num_actions, num_observations = task.library.num_actions, task.library.num_observations
+    num_actions, num_observations = scenario.library.num_actions, scenario.library.num_observations
     pairs = np.stack(np.meshgrid(range(num_actions), range(num_observations), indexing="ij")).reshape(2, -1)
-    player = loops.Player(functions, parameters, jnp.asarray(False))
-    weight = task.weights[:, None, None] * task.world.initial[:, :, None]  # [K, X, N]
-    reward = task.world.reward.reshape(weight.shape[1], weight.shape[0], num_actions)  # [X, K, A]
+    setup = loops.Setup(agent, jnp.asarray(False), scenario, solved)
+    weight = scenario.weights[:, None, None] * scenario.world.initial[:, :, None]  # [K, X, N]
+    reward = scenario.world.reward.reshape(weight.shape[1], weight.shape[0], num_actions)  # [X, K, A]
     memory, total = None, jnp.zeros((), weight.dtype)
     for step in range(horizon):
         keys = jnp.broadcast_to(jax.random.key(0), weight.shape[2:])
-        knowledge = _knowledge(player, task, weight.shape[2])
+        context = _context(setup, weight.shape[2])
         nowhere = jnp.zeros(weight.shape[2], jnp.int32)
-        memory = player.begin(keys, knowledge, nowhere) if memory is None else memory
-        chances = functions.policy(keys, knowledge, memory)  # [A, N]
+        memory = setup.begin(keys, context, nowhere) if memory is None else memory
+        chances, _ = decide(agent, context, memory, keys)  # [A, N]
         total = total + jnp.sum(chances * jnp.einsum("kxn,xka->an", weight, reward))
         if step + 1 < horizon:
-            weight = _onward(task.world, weight, chances, pairs)
+            weight = _onward(scenario.world, weight, chances, pairs)
             each = (jnp.asarray(np.tile(part, keys.shape[0]), jnp.int32) for part in pairs)
             spread = jax.tree.map(lambda leaf: jnp.repeat(leaf, pairs.shape[1], axis=-1), memory)
-            memory = functions.observe(_knowledge(player, task, weight.shape[2]), spread, *each)
+            again = jnp.broadcast_to(jax.random.key(0), weight.shape[2:])
+            memory = agent.update(again, _context(setup, weight.shape[2]), spread, *each)
     return total
 
 
-def _knowledge(player: loops.Player, task: Task, count: int) -> Knowledge:
+def _context(setup: loops.Setup, count: int) -> Context:
     """What the agent knows in each of `count` histories; it is never told the true model."""
-    prior = jnp.broadcast_to(task.prior[:, None], (task.prior.shape[0], count))
-    return player.knowledge(task, jnp.zeros(count, jnp.int32), prior)
+    prior = setup.scenario.prior
+    return setup.context(jnp.zeros(count, jnp.int32), jnp.broadcast_to(prior[:, None], (*prior.shape, count)))
 
 
 def _onward(world: POMDP, weight: Array, chances: Array, pairs: np.ndarray) -> Array:
@@ -197,7 +197,7 @@ def _onward(world: POMDP, weight: Array, chances: Array, pairs: np.ndarray) -> A
     num_worlds, num_actions = weight.shape[0], chances.shape[0]
 
     def after(weight: Array, chance: Array, action: Array, seen: Array) -> Array:
-        arrived = _arrived(world.transition, weight, action)
+        arrived = world.transition.predict(weight, action)
         return chance * arrived * world.observation.likelihood(action, seen)
 
     each_pair = jax.vmap(after, in_axes=(None, 0, 0, 0), out_axes=1)
@@ -206,11 +206,3 @@ def _onward(world: POMDP, weight: Array, chances: Array, pairs: np.ndarray) -> A
     first = num_actions * np.arange(num_worlds)[:, None]
     joined, seen = jnp.asarray(first + pairs[0], jnp.int32), jnp.asarray(pairs[1], jnp.int32)
     return each_world(weight, chances[pairs[0]], joined, seen).reshape(*weight.shape[:2], -1)
-
-
-def _arrived(transition: Transition, weight: Array, action: Array) -> Array:
-    """sum_x w(x) P(y | x, a) [X]; joined worlds keep no lists of predecessors."""
-    if isinstance(transition, DenseTransition):
-        return transition.push(weight, action)
-    moved = weight[:, None] * transition.probability[action]
-    return jnp.zeros_like(weight).at[transition.successor[action]].add(moved)

@@ -14,9 +14,9 @@ model had 0.9, or -1.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,25 +26,17 @@ from jax.sharding import Mesh, PartitionSpec
 
 from jatpo.errors import JatpoError, unknown
 from jatpo.evaluate import loops
-from jatpo.evaluate.agent import Agent, Functions
+from jatpo.evaluate.agents.protocol import Agent, informed, permit, sight
 from jatpo.evaluate.noise import Noise, make_noise
-from jatpo.evaluate.task import Task, for_agent
+from jatpo.evaluate.scenario import Scenario, context_of, needed, refuse
+from jatpo.evaluate.trials import Trials, concatenate, take
+from jatpo.evaluate.turn import check_shapes, complain
 from jatpo.library import Library
 
 CHUNK = 128
 CHUNK_BYTES = 1 << 30  # of beliefs and their successors under every action, at most
 TOGETHER = 8  # chunks that are played together when nothing is recorded
 OF_TIME = ("states",)
-
-
-class Trials(NamedTuple):
-    """Results of trials, on the host. `records` holds what was asked for, by name."""
-
-    trial: np.ndarray  # [N]
-    truth: np.ndarray  # [N], the true model
-    returns: np.ndarray  # [N], undiscounted
-    discounted: np.ndarray  # [N]
-    records: dict[str, np.ndarray]
 
 
 def chunk_size(library: Library) -> int:
@@ -56,72 +48,67 @@ def chunk_size(library: Library) -> int:
     return size
 
 
-@partial(jax.jit, static_argnames=("mesh", "agent", "horizon", "record", "places"))
+@partial(jax.jit, static_argnames=("mesh", "horizon", "record", "places"))
 def _run(
     mesh: Mesh,
-    agent: Functions,
     horizon: int,
     record: tuple[str, ...],
     places: int,
     noise: Noise,
     counts: Array,
-    task: Task,
-    parameters: Any,
-    informed: Array,
+    setup: loops.Setup,
 ) -> Any:
     """The trials of `noise` on every device of `mesh`, each with its own; all arrays have a leading axis."""
 
-    def on_device(noise: Noise, counts: Array, task: Task, parameters: Any, informed: Array) -> Any:
+    def on_device(noise: Noise, counts: Array, setup: loops.Setup) -> Any:
         own = jax.tree.map(lambda leaf: leaf[0], noise)
-        player = loops.Player(agent, parameters, informed)
         if _needs_steps(record):
-            found = loops.record(player, horizon, record, own, task)
+            found = loops.record(setup, horizon, record, own)
         else:
-            found = loops.play(player, horizon, places, own, counts[0], task, record)
+            found = loops.play(setup, horizon, places, own, counts[0], record)
         return jax.tree.map(lambda leaf: leaf[None], found)
 
     each, same = PartitionSpec("devices"), PartitionSpec()
-    specs = (each, each, same, same, same)
+    specs = (each, each, same)
     run = jax.shard_map(on_device, mesh=mesh, in_specs=specs, out_specs=each, check_vma=False)
-    return run(noise, counts, task, parameters, informed)
+    return run(noise, counts, setup)
 
 
 def run_chunks(
     key: Array,
     agent: Agent,
-    task: Task,
+    scenario: Scenario,
+    solved: Mapping[str, Any],
     horizon: int,
     chunks: Iterable[int],
     record: Sequence[str] = (),
     devices: Sequence[Any] | None = None,
 ) -> Iterator[tuple[int, Trials]]:
     """Whole chunks by number, as soon as they are done; the next ones already run meanwhile."""
-    reason = agent.refuses(task.library)
-    if reason:
-        raise JatpoError(f"agent '{agent.name}' cannot run: {reason}")
-    task = for_agent(task, agent)
-    names = _checked(agent, task, record)
-    size, together = chunk_size(task.library), 1 if _needs_steps(names) else TOGETHER
+    refuse(agent, scenario.library)
+    solved = needed(agent, solved)
+    names = _checked(agent, scenario, solved, record)
+    size, together = chunk_size(scenario.library), 1 if _needs_steps(names) else TOGETHER
     chunks = list(chunks)
     devices = (jax.local_devices() if devices is None else list(devices))[: max(len(chunks), 1)]
     mesh = Mesh(np.array(devices), ("devices",))
-    rest = jax.tree.map(jnp.asarray, (agent.parameters, agent.informed))
+    traced = jax.tree.map(jnp.asarray, agent)
+    setup = loops.Setup(traced, jnp.asarray(informed(agent)), scenario, solved)
     waiting: deque = deque()
     for shares in _shares(chunks, len(devices), together):
         numbers = [_padded(share, size, together) for share in shares]
         noises = [
-            make_noise(key, part, len(task.prior), horizon, np.dtype(task.prior.dtype)) for part in numbers
+            make_noise(key, part, len(scenario.prior), horizon, np.dtype(scenario.prior.dtype))
+            for part in numbers
         ]
         noise = jax.tree.map(lambda *parts: jnp.stack(parts), *noises)
         counts = jnp.array([size * len(share) for share in shares], jnp.int32)
-        waiting.append(
-            (shares, _run(mesh, agent.functions, horizon, names, size, noise, counts, task, *rest))
-        )
+        waiting.append((shares, _run(mesh, horizon, names, size, noise, counts, setup)))
         if len(waiting) > 1:
             shares_done, running = waiting.popleft()
-            yield from _fetch(shares_done, running, size)
+            yield from _fetch(agent, shares_done, running, size, horizon)
     for shares_done, running in waiting:
-        yield from _fetch(shares_done, running, size)
+        yield from _fetch(agent, shares_done, running, size, horizon)
 
 
 def _shares(chunks: list[int], devices: int, together: int) -> Iterator[list[list[int]]]:
@@ -139,9 +126,15 @@ def _padded(share: list[int], size: int, together: int) -> np.ndarray:
     return np.concatenate([*numbers, *filling])
 
 
-def _fetch(shares: list[list[int]], result: Any, size: int) -> Iterator[tuple[int, Trials]]:
-    truth, returns, discounted, records = jax.tree.map(np.asarray, result)
+def _fetch(
+    agent: Agent, shares: list[list[int]], result: Any, size: int, horizon: int
+) -> Iterator[tuple[int, Trials]]:
+    truth, returns, discounted, records, faults = jax.tree.map(np.asarray, result)
     for device, share in enumerate(shares):
+        if share and faults[device] != loops.NO_FAULT:
+            fault, slot, step = loops.decoded(int(faults[device]), horizon)
+            trial = share[slot // size] * size + slot % size if slot // size < len(share) else 0
+            complain(agent, fault, f"at step {step} of trial {trial}")
         for place, chunk in enumerate(share):
             own = (device, slice(place * size, (place + 1) * size))
             ordered = {name: _of_chunk(name, part[device], own[1]) for name, part in records.items()}
@@ -149,35 +142,29 @@ def _fetch(shares: list[list[int]], result: Any, size: int) -> Iterator[tuple[in
             yield chunk, Trials(numbers, truth[own], returns[own], discounted[own], ordered)
 
 
-def run(
+def rollout(
     key: Array,
     agent: Agent,
-    task: Task,
-    horizon: int,
+    scenario: Scenario,
+    solved: Mapping[str, Any],
+    horizon: int | None = None,
+    *,
     trials: int | Sequence[int],
     record: Sequence[str] = (),
     devices: Sequence[Any] | None = None,
 ) -> Trials:
-    """The first `trials` trials, or those whose numbers are given."""
+    """The first `trials` trials, or those whose numbers are given; as many steps as the library says by default.
+
+    `solved` is a `Solved`, or what the agent needs by name.
+    """
     wanted = np.arange(trials) if isinstance(trials, int) else np.asarray(trials)
-    size = chunk_size(task.library)
-    numbers = sorted({int(i) // size for i in wanted})
-    parts = [part for _, part in run_chunks(key, agent, task, horizon, numbers, record, devices)]
-    return take(concatenate(parts), wanted)
-
-
-def concatenate(parts: Sequence[Trials]) -> Trials:
-    """The trials of several chunks in one."""
-    if not parts:
+    if not wanted.size:
         raise JatpoError("there are no trials: ask for at least one")
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
-
-
-def take(results: Trials, wanted: np.ndarray) -> Trials:
-    """The trials with the numbers `wanted`, in that order."""
-    order = np.argsort(results.trial)
-    place = order[np.searchsorted(results.trial[order], wanted)]
-    return jax.tree.map(lambda leaf: leaf[place], results)
+    size = chunk_size(scenario.library)
+    numbers = sorted({int(i) // size for i in wanted})
+    horizon = scenario.library.horizon if horizon is None else horizon
+    parts = [part for _, part in run_chunks(key, agent, scenario, solved, horizon, numbers, record, devices)]
+    return take(concatenate(parts), wanted)
 
 
 def _needs_steps(names: Sequence[str]) -> bool:
@@ -195,11 +182,13 @@ def _trials_first(record: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.moveaxis(record, -1, 0))
 
 
-def _checked(agent: Agent, task: Task, record: Sequence[str]) -> tuple[str, ...]:
+def _checked(
+    agent: Agent, scenario: Scenario, solved: Mapping[str, Any], record: Sequence[str]
+) -> tuple[str, ...]:
     """The names to record, each known."""
-    told = reported(agent, task)
-    of_trial = [name for name in loops.OF_TRIAL if name == "steps" or "posterior" in told]
-    known = (*loops.OF_STEP, *OF_TIME, *told, *of_trial)
+    found = reported(agent, scenario, solved)
+    of_trial = [name for name in loops.OF_TRIAL if name == "steps" or "posterior" in found]
+    known = (*loops.OF_STEP, *OF_TIME, *found, *of_trial)
     for name in record:
         if name not in known:
             raise unknown(f"record of agent '{agent.name}'", name, known)
@@ -210,15 +199,12 @@ def _checked(agent: Agent, task: Task, record: Sequence[str]) -> tuple[str, ...]
     return tuple(sorted(set(record)))
 
 
-def reported(agent: Agent, task: Task) -> tuple[str, ...]:
-    """The names of what the agent reports of its memory."""
-
-    def names(task: Task) -> dict[str, Array]:
-        keys = jax.random.split(jax.random.key(0), 2)
-        states = jnp.zeros(2, jnp.int32)
-        player = loops.Player(agent.functions, agent.parameters, jnp.asarray(agent.informed))
-        prior = jnp.broadcast_to(task.prior[:, None], (task.prior.shape[0], 2))
-        knowledge = player.knowledge(task, states, prior)
-        return agent.report(knowledge, player.begin(keys, knowledge, states))
-
-    return tuple(jax.eval_shape(names, task))
+def reported(agent: Agent, scenario: Scenario, solved: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of what the agent reports of its memory; refuses one whose shapes or types are wrong."""
+    trials = 2
+    numbers = jnp.zeros(trials, jnp.int32)
+    prior = jnp.broadcast_to(scenario.prior[:, None], (scenario.prior.shape[0], trials))
+    everything = context_of(scenario, solved, prior)
+    context = permit(agent, everything, jnp.asarray(informed(agent)), numbers)
+    seen = (sight(agent, numbers, None), sight(agent, numbers, numbers))
+    return tuple(check_shapes(jax.tree.map(jnp.asarray, agent), context, seen, trials))

@@ -36,6 +36,10 @@ class Estimate(NamedTuple):
     low: float
     high: float
 
+    def interval(self, name: str) -> dict[str, float]:
+        """The mean and its interval as cells of a row: `name`, `name`_low and `name`_high."""
+        return {name: self.mean, f"{name}_low": self.low, f"{name}_high": self.high}
+
 
 def estimate(
     values: Sequence[float] | np.ndarray, strata: np.ndarray | None = None, weights=None
@@ -133,16 +137,6 @@ def chance(
     drawn = random.choice(values, (DRAWS, trials), p=share / share.sum()).mean(axis=1)
     ours = share.dot(values) / share.sum()
     return float(np.mean(drawn >= mean - ROUNDING if mean > ours else drawn <= mean + ROUNDING))
-
-
-def wilson(hits: int, trials: int) -> tuple[float, float]:
-    """The 95 % interval of a share (Wilson's)."""
-    if trials == 0:
-        return 0.0, 1.0
-    z2 = 1.959963984540054**2
-    centre = (hits + z2 / 2) / (trials + z2)
-    reach = math.sqrt(z2) / (trials + z2) * math.sqrt(hits * (trials - hits) / trials + z2 / 4)
-    return max(centre - reach, 0.0), min(centre + reach, 1.0)
 
 
 def area_under_curve(signal: np.ndarray, noise: np.ndarray) -> float:

@@ -1,23 +1,17 @@
-"""Tuning ATPO itself by gradient: policy temperature, evidence tempering and prior, on some domains for others.
+"""Tuning ATPO itself by gradient: policy temperature, evidence tempering and prior.
 
-The numbers of `soft.Settings` mean the same in every library, so what was trained on some domains can be tried on
-another. Training climbs the expected return of soft ATPO (`returns.surrogate` with the true model's values as critic),
-averaged over the domains after it was divided by the span between the random agent and value iteration. Every step
-has trials of its own; the result is the mean of the last quarter of the steps.
-
-Each domain is tested with numbers that were trained on all the others, and with its own, which tells how much there
-was to gain. All agents meet the same trials, none of which was trained on.
+The parameters of `SoftATPO` mean the same in every library, so what was trained on some domains can be tried on
+another (`jatpo experiment tune`). Training climbs the expected return of soft ATPO (`returns.surrogate` with the true
+model's values as critic), averaged over the domains after it was divided by the span between the random agent and value
+iteration. Every step has trials of its own; the result is the mean of the last quarter of the steps.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -26,17 +20,20 @@ import numpy as np
 import optax
 from jax import Array
 
+from jatpo.disk import Arrays, Checkpoints, from_arrays, to_arrays
 from jatpo.errors import JatpoError
-from jatpo.evaluate import mixture, returns, rollout, soft, statistics
-from jatpo.evaluate.agent import Agent, Functions
+from jatpo.evaluate import returns
+from jatpo.evaluate.agents import Random, SoftATPO, ValueIteration
+from jatpo.evaluate.agents.protocol import Agent
 from jatpo.evaluate.noise import Noise
-from jatpo.evaluate.prepare import Prepared, Session
-from jatpo.evaluate.states import RANDOM, VALUE_ITERATION
-from jatpo.evaluate.store import Store, write_whole
-from jatpo.evaluate.task import Task
+from jatpo.evaluate.rollout import rollout
+from jatpo.evaluate.scenario import Scenario
+from jatpo.evaluate.solved import Solved
+from jatpo.events import Event, OnEvent, ignore
+from jatpo.tables import Row
 
-AGENTS = ("value_iteration", "perseus", "atpo", "soft_atpo", "random")
 SPAN_TRIALS = 512
+TRAINED = ("temperature", "temper", "tilt")
 WARMEST = 50.0  # temperatures, in units of value, beyond which all actions are alike
 
 
@@ -65,65 +62,74 @@ class TuneSettings:
             raise JatpoError("a batch of 1 has no baseline: take at least 2 trials")
 
     def start(self) -> Theta:
+        """Theta before training."""
         return Theta(*(np.float32(value) for value in (math.log(self.temperature), 0.0, 0.0)))
 
 
-def settings_of(theta: Theta) -> soft.Settings:
-    """The agent's parameters."""
-    return soft.Settings(
-        jnp.minimum(jnp.exp(theta.log_temperature), WARMEST),
-        jnp.exp(theta.log_temper),
-        0.0,
-        jnp.asarray(theta.tilt),
+def agent_of(theta: Theta) -> SoftATPO:
+    """Soft ATPO with these numbers."""
+    return SoftATPO(
+        temperature=jnp.minimum(jnp.exp(theta.log_temperature), WARMEST),
+        temper=jnp.exp(theta.log_temper),
+        tilt=jnp.asarray(theta.tilt),
     )
 
 
-@partial(jax.jit, static_argnames=("functions", "horizon"))
+def tuned(theta: Theta, trained_on: str) -> SoftATPO:
+    """Soft ATPO with trained numbers, under a name of its own."""
+    values: Mapping[str, Any] = {name: float(getattr(agent_of(theta), name)) for name in TRAINED}
+    return SoftATPO(name=f"soft_atpo_{trained_on}", **values)
+
+
+@partial(jax.jit, static_argnames="horizon")
 def return_and_slope(
-    functions: Functions, horizon: int, noise: Noise, task: Task, theta: Theta
+    horizon: int, noise: Noise, scenario: Scenario, solved: Mapping[str, Any], theta: Theta
 ) -> tuple[Array, Theta]:
     """The mean return of soft ATPO over the trials of `noise`, and an estimate of its gradient in theta."""
 
     def value(theta: Theta) -> Array:
-        return returns.surrogate(functions, horizon, noise, task, settings_of(theta), returns.true_values)
+        return returns.surrogate(agent_of(theta), horizon, noise, scenario, solved, returns.true_values)
 
     return jax.value_and_grad(value)(theta)
 
 
 class Trainee(NamedTuple):
-    """A domain to train on."""
+    """A library to train on."""
 
-    prepared: Prepared
+    scenario: Scenario
+    solved: Solved
     worst: float  # return of the random agent
     span: float  # return of value iteration minus that
 
 
-def trainee(prepared: Prepared, seed: int) -> Trainee:
-    """The domain with its span."""
-    best, worst = (
-        rollout.run(jax.random.key(seed), agent, prepared.task, prepared.horizon, SPAN_TRIALS).returns.mean()
-        for agent in (VALUE_ITERATION, RANDOM)
-    )
+def trainee(scenario: Scenario, solved: Solved, seed: int) -> Trainee:
+    """A library with its span."""
+
+    def mean(agent: Agent) -> float:
+        run = rollout(jax.random.key(seed), agent, scenario, solved, trials=SPAN_TRIALS)
+        return run.returns.mean()
+
+    best, worst = mean(ValueIteration()), mean(Random())
     if not best > worst:
         raise JatpoError(
-            f"in {prepared.name} value iteration earns {best:.4g} and random {worst:.4g}: nothing to train"
+            f"in {solved.library.name} value iteration earns {best:.4g} and random {worst:.4g}: nothing to train"
         )
-    return Trainee(prepared, float(worst), float(best - worst))
+    return Trainee(scenario, solved, float(worst), float(best - worst))
 
 
 def train(
     trainees: Sequence[Trainee],
     settings: TuneSettings,
     seed: int,
-    file: Path | None = None,
-    progress: Callable[..., None] | None = None,
-) -> tuple[Theta, list[dict[str, float]]]:
-    """Theta, and a row for every step. The state is kept in `file`; the same call there goes on with it."""
+    checkpoints: Checkpoints | None = None,
+    on_event: OnEvent = ignore,
+) -> tuple[Theta, list[Row]]:
+    """Theta, and a row for every step. The state is kept in `checkpoints`; the same call resumes from there."""
     schedule = optax.cosine_decay_schedule(settings.rate, settings.steps, alpha=0.1)
     optimiser = optax.adam(schedule)
     theta = settings.start()
     state = optimiser.init(theta)
-    theta, state, curve = _load(file, theta, state)
+    theta, state, curve = _resume(checkpoints, theta, state)
     key = jax.random.split(jax.random.key(seed))[1]  # rollouts fold trials into the seed's key itself
     for step in range(len(curve), settings.steps):
         value, slope = _slope(jax.random.fold_in(key, step), trainees, settings.batch, theta)
@@ -131,9 +137,9 @@ def train(
             change, state = optimiser.update(jax.tree.map(lambda part: -part, slope), state, theta)
             theta = jax.tree.map(lambda part, move: np.asarray(part + move), theta, change)
         curve.append({"step": step, "value": value, **{n: float(v) for n, v in theta._asdict().items()}})
-        _save(file, state, curve)
-        if progress:
-            progress(step + 1, settings.steps, relative=100 * value)
+        if checkpoints:
+            checkpoints.save_newest("step-", step + 1, {"curve": curve}, to_arrays(state))
+        on_event(Event("", step + 1, settings.steps, {"relative": 100 * value}))
     last = curve[-max(settings.steps // 4, 1) :]
     return Theta(*(np.float32(np.mean([row[name] for row in last])) for name in Theta._fields)), curve
 
@@ -141,105 +147,22 @@ def train(
 def _slope(key: Array, trainees: Sequence[Trainee], batch: int, theta: Theta) -> tuple[float, Theta]:
     """The mean return, random being 0 and value iteration 1, and its gradient."""
     value, total = 0.0, jax.tree.map(np.zeros_like, theta)
-    for place, (prepared, worst, span) in enumerate(trainees):
-        task = prepared.task._replace(solved={"policies": prepared.task.solved["policies"]})
-        noise = returns.draw_noise(jax.random.fold_in(key, place), task, prepared.horizon, np.arange(batch))
-        found, slope = return_and_slope(soft.SOFT_ATPO.functions, prepared.horizon, noise, task, theta)
+    for place, (scenario, solved, worst, span) in enumerate(trainees):
+        horizon = solved.library.horizon
+        noise = returns.draw_noise(jax.random.fold_in(key, place), scenario, horizon, np.arange(batch))
+        found, slope = return_and_slope(horizon, noise, scenario, {"policies": solved["policies"]}, theta)
         share = np.float32(1 / (span * len(trainees)))
         value += (float(found) - worst) * float(share)
         total = jax.tree.map(lambda part, more: part + share * np.asarray(more), total, slope)  # noqa: B023
     return value, total
 
 
-def _save(file: Path | None, state: Any, curve: list[dict[str, float]]) -> None:
-    if file:
-        leaves = [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(state)]
-        write_whole(file, json.dumps({"optimiser": leaves, "curve": curve}).encode())
+def _resume(checkpoints: Checkpoints | None, theta: Theta, state: Any) -> tuple[Theta, Any, list[Row]]:
+    """The newest state that was kept, or the one given."""
 
+    def read(meta: Row, arrays: Arrays) -> tuple[Theta, Any, list[Row]]:
+        last = Theta(*(np.float32(meta["curve"][-1][name]) for name in Theta._fields))
+        return last, from_arrays(arrays, state), meta["curve"]
 
-def _load(file: Path | None, theta: Theta, state: Any) -> tuple[Theta, Any, list[dict[str, float]]]:
-    if file is None or not file.exists():
-        return theta, state, []
-    try:
-        found = json.loads(file.read_text())
-        curve, leaves = found["curve"], found["optimiser"]
-        old = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
-        kept = [np.asarray(new, leaf.dtype) for new, leaf in zip(leaves, old, strict=True)]
-        theta = Theta(*(np.float32(curve[-1][name]) for name in Theta._fields))
-    except (ValueError, KeyError, IndexError, TypeError) as error:
-        raise JatpoError(f"{file} is damaged: remove it and run the same command again") from error
-    return theta, jax.tree.unflatten(jax.tree.structure(state), kept), curve
-
-
-def tuned(theta: Theta, trained_on: str) -> Agent:
-    """Soft ATPO with trained numbers, under a name of its own."""
-    values = {name: float(value) for name, value in settings_of(theta)._asdict().items()}
-    return dataclasses.replace(soft.SOFT_ATPO, name=f"soft_atpo_{trained_on}").with_parameters(**values)
-
-
-def tune_domains(
-    domains: Sequence[Prepared],
-    settings: TuneSettings,
-    trials: int,
-    session: Session,
-    show: Callable[[str], Callable[..., None] | None] = lambda title: None,
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Rows of the table, one for each domain and agent, and the curves of all trainings.
-
-    `show` is told what goes on and gives a function for its progress, or None.
-    """
-    if len(domains) < 2:
-        raise JatpoError("tuning on some domains for others needs at least two domains")
-    trainees = {prepared.part: trainee(prepared, session.seed) for prepared in domains}
-    rows: list[dict[str, Any]] = []
-    curves: list[dict[str, Any]] = []
-    for prepared in domains:
-        session.open_part(prepared.part, prepared)
-        own = trainees[prepared.part]
-        sets = {"others": [other for other in trainees.values() if other is not own], "own": [own]}
-        thetas = {}
-        for name, chosen in sets.items():
-            file = _file(session.store, f"{prepared.part}-{name}", chosen)
-            title = f"training on {', '.join(one.prepared.name for one in chosen)}"
-            thetas[name], curve = train(chosen, settings, session.seed, file, show(title))
-            curves += [{"domain": prepared.name, "trained_on": name, **row} for row in curve]
-        session.progress = show(f"testing in {prepared.name}")
-        rows += _test(prepared, thetas, settings, trials, session)
-    return rows, curves
-
-
-def _file(store: Store | None, name: str, chosen: Sequence[Trainee]) -> Path | None:
-    """Where a training keeps its state; refuses one of other models or solutions."""
-    if store is None:
-        return None
-    made_of = {one.prepared.part: {**one.prepared.identity, **one.prepared.solutions} for one in chosen}
-    store.open_part(f"training-{name}", made_of)
-    return store.directory / "training" / f"{name}.json"
-
-
-def _test(
-    prepared: Prepared, thetas: dict[str, Theta], settings: TuneSettings, trials: int, session: Session
-) -> list[dict[str, Any]]:
-    """ATPO, the informed agent, and soft ATPO before and after training."""
-    untrained = tuned(settings.start(), "untrained")
-    players = [
-        mixture.ATPO,
-        mixture.PERSEUS,
-        untrained,
-        *(tuned(theta, name) for name, theta in thetas.items()),
-    ]
-    session.expect(players, prepared.task.library)
-    found = {
-        agent.name: session.run(prepared.part, agent, prepared.task, prepared.horizon, trials)
-        for agent in players
-    }
-    rows = []
-    for agent in players:
-        run = found[agent.name]
-        row: dict[str, Any] = {"domain": prepared.name, "rules": prepared.rules, "agent": agent.name}
-        row |= statistics.estimate(run.returns)._asdict()
-        gain = statistics.difference(run.returns, found["atpo"].returns)
-        row |= {"minus_atpo": gain.mean, "minus_atpo_low": gain.low, "minus_atpo_high": gain.high}
-        numbers = agent.parameters._asdict() if isinstance(agent.parameters, soft.Settings) else {}
-        rows.append(row | {name: numbers.get(name) for name in ("temperature", "temper", "tilt")})
-    return rows
+    found = checkpoints.load_newest("step-", read) if checkpoints else None
+    return found or (theta, state, [])

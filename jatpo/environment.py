@@ -16,7 +16,11 @@ def reset(key: Array, model: POMDP) -> Array:
 
 def step(key: Array, model: POMDP, state: Array, action: Array) -> tuple[Array, Array, Array]:
     """(next state, observation, reward), each []. The reward is that of acting in `state`."""
-    uniform = jax.random.uniform(key, (2,), model.dtype)
+    return move(jax.random.uniform(key, (2,), model.dtype), model, state, action)
+
+
+def move(uniform: Array, model: POMDP, state: Array, action: Array) -> tuple[Array, Array, Array]:
+    """`step` with its two uniform numbers [2] already drawn."""
     arrived = model.transition.sample(uniform[0], state, action)
     observation = model.observation.sample(uniform[1], arrived, action)
     return arrived, observation, model.reward[state, action]

@@ -1,4 +1,4 @@
-"""Errors that a user can mend: one sentence that names what, where and the remedy."""
+"""Errors that a user can fix: one sentence that names what, where and the remedy."""
 
 from __future__ import annotations
 

@@ -1,17 +1,21 @@
-"""K models side by side: one for each (task, teammates) pair thought possible.
+"""K models side by side: one for each (task, teammates) pair thought possible, and where they come from.
 
 State spaces may differ: smaller ones are padded with states that no belief reaches. Actions and observations
-must agree. Stacked models have a leading axis K on every array, for `jax.vmap(..., in_axes=0)`.
+must agree. `models`, `state_mask` and `prior` are the traced part: every array of `models` has a leading axis K, for
+`jax.vmap(..., in_axes=0)`. They are made on first use, so that reading a library costs no stacking. Everything else
+stays on the host: a library that has passed through a JAX transformation has the three arrays only.
 
-A library is also one POMDP whose hidden state is (model, state): `joint`. Who does not know the model stands before
+A library is also one POMDP whose hidden state is (model, state): `joint`. An agent that does not know the model faces
 that one, and its belief is p(k) b_k(x), one model after the other.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import jax
 import numpy as np
@@ -19,91 +23,264 @@ from jax import Array
 
 from jatpo import validate
 from jatpo.errors import JatpoError
+from jatpo.interface import check_interface
+from jatpo.joint import joint_model
 from jatpo.model import POMDP, Names
-from jatpo.storage import BlockedObservation
-from jatpo.validate import Coordinates
+
+HORIZON = 50  # steps of an episode, unless a library has its own
+SHOWN = 6  # models in a repr
+ARRAYS = ("models", "state_mask", "prior")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a model comes from: a file, a model of a domain, or neither (made in Python)."""
+
+    file: str | None = None
+    domain: str | None = None
+    model: int | None = None
+    rules: str | None = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Published:
+    """Settings of Perseus that came with a library; `noise` is a domain's, for the record."""
+
+    beliefs: int = 1000
+    tolerance: float = 0.01
+    noise: float | None = None
 
 
 @jax.tree_util.register_pytree_with_keys_class
 @dataclass(frozen=True, repr=False, eq=False)
 class Library:
-    """Stacked models, which of their states are real, and the prior over models."""
+    """K models with the same actions and observations. Make one with `jatpo.load` or `from_models`."""
 
-    models: POMDP  # every array with a leading K
-    state_mask: Array  # [K, X] bool
-    prior: Array  # [K]
-    names: tuple[Names, ...] = ()
+    members: tuple[POMDP, ...] = ()  # the models as they were read: named, without padding
+    given_prior: np.ndarray | None = None  # [K] float64, as it was read
+    name: str = "library"
+    horizon: int = HORIZON
+    labels: tuple[str, ...] = ()
+    origins: tuple[Origin, ...] = ()
+    policies: tuple[Any, ...] = ()  # a Policy that came with the model, or None
+    published: Published | None = None
+    notes: tuple[str, ...] = ()  # what was corrected on reading
 
     @classmethod
     def from_models(
-        cls, models: Sequence[POMDP], prior: np.ndarray | Sequence[float] | None = None
+        cls,
+        models: Sequence[POMDP] | Library,
+        prior: np.ndarray | Sequence[float] | None = None,
+        *,
+        name: str = "library",
+        horizon: int = HORIZON,
+        labels: Sequence[str] | None = None,
+        origins: Sequence[Origin] | None = None,
+        policies: Sequence[Any] | None = None,
+        published: Published | None = None,
+        notes: Sequence[str] = (),
     ) -> Library:
-        """Stack `models`; the prior is uniform unless given."""
-        models = list(models)
+        """A library of `models`, checked for one interface; the prior is uniform unless given."""
+        models = tuple(models)
         if not models:
-            raise JatpoError("a library needs at least one model")
-        for k, model in enumerate(models[1:], 1):
-            _same_interface(models[0], model, k)
-        names = tuple(model.names for model in models)
-        sizes = np.array([model.num_states for model in models])
-        if len({model.storage for model in models}) > 1:
-            models = [model.with_storage("blocked") for model in models]
-        if models[0].storage == "blocked":
-            models = _common_kinds(models)
-        stacked = jax.tree.map(_stack, *models)
-        uniform = np.full(len(models), 1 / len(models))
-        weights = validate.distribution("prior", uniform if prior is None else np.asarray(prior), len(models))
-        mask = jax.device_put(np.arange(sizes.max()) < sizes[:, None])
-        return cls(stacked, mask, jax.device_put(weights.astype(stacked.reward.dtype)), names)
+            raise JatpoError(f"library '{name}' has no models: add at least one")
+        count = len(models)
+        labels = tuple(map(str, range(count))) if labels is None else tuple(labels)
+        origins = (Origin(),) * count if origins is None else tuple(origins)
+        policies = (None,) * count if policies is None else tuple(policies)
+        for what, found in (("labels", labels), ("origins", origins), ("policies", policies)):
+            if len(found) != count:
+                raise JatpoError(
+                    f"library '{name}' has {count} models and {len(found)} {what}: give one each"
+                )
+        for model, label in zip(models[1:], labels[1:], strict=True):
+            check_interface(models[0], model, labels[0], label)
+        weights = _distribution(name, prior, count)
+        return cls(models, weights, name, horizon, labels, origins, policies, published, tuple(notes))
+
+    @classmethod
+    def from_arrays(cls, models: POMDP, state_mask: Array, prior: Array) -> Library:
+        """A library of stacked arrays, which may be traced; nothing is checked, and nothing is known of the host."""
+        made = cls()
+        made.__dict__.update(models=models, state_mask=state_mask, prior=prior)
+        return made
+
+    @cached_property
+    def models(self) -> POMDP:
+        """The models stacked, padded to the largest state space: every array with a leading K."""
+        with jax.ensure_compile_time_eval():  # first used within a transformation, it must not keep a tracer
+            return POMDP.stack(self.members)
+
+    @cached_property
+    def state_mask(self) -> Array:
+        """Which states are real, not padding [K, X] bool."""
+        sizes = np.array([model.num_states for model in self.members])
+        with jax.ensure_compile_time_eval():
+            return jax.device_put(np.arange(sizes.max()) < sizes[:, None])
+
+    @cached_property
+    def prior(self) -> Array:
+        """The prior over models [K]."""
+        with jax.ensure_compile_time_eval():
+            return jax.device_put(self.host_prior.astype(self.members[0].dtype))
+
+    @property
+    def host_prior(self) -> np.ndarray:
+        """The prior over models [K] in NumPy float64, as it was read."""
+        return np.asarray(self.prior, np.float64) if self.given_prior is None else self.given_prior
+
+    @property
+    def names(self) -> tuple[Names, ...]:
+        """The names of the states, actions and observations of every model."""
+        return tuple(model.names for model in self.members)
+
+    @property
+    def domain(self) -> str | None:
+        """The domain that all models come from, or None."""
+        domains = {origin.domain for origin in self.origins}
+        return domains.pop() if len(domains) == 1 else None
+
+    @property
+    def rules(self) -> str | None:
+        """The rule set of the models that come from domains; None if there are none."""
+        return next((origin.rules for origin in self.origins if origin.rules), None)
+
+    def member(self, k: int) -> POMDP:
+        """Model k as it was read: named, without padding."""
+        if not self.members:
+            raise JatpoError(
+                "this library has passed through a JAX transformation: use model(k), which is padded"
+            )
+        if not 0 <= k < len(self.members):
+            raise JatpoError(
+                f"library '{self.name}' has no model {k!r}: choose from 0 to {len(self.members) - 1}"
+            )
+        return self.members[k]
+
+    def __iter__(self) -> Iterator[POMDP]:
+        return iter(self.members)
+
+    def __len__(self) -> int:
+        return self.num_models
+
+    def select(self, numbers: Sequence[int]) -> Library:
+        """The library of some of the models, in that order, with their share of the prior."""
+        parts = {"members": tuple(self.member(k) for k in numbers)}
+        if not parts["members"]:
+            raise JatpoError(f"no models of library '{self.name}' are selected: choose at least one")
+        for part in ("labels", "origins", "policies"):
+            parts[part] = tuple(getattr(self, part)[k] for k in numbers)
+        weights = self.host_prior[list(numbers)]
+        if not weights.sum() > 0:
+            raise JatpoError(
+                f"the models {list(numbers)} of library '{self.name}' have prior 0: choose others"
+            )
+        return dataclasses.replace(self, **parts, given_prior=weights / weights.sum())
+
+    def with_member(
+        self,
+        model: POMDP,
+        label: str,
+        *,
+        origin: Origin | None = None,
+        policy: Any = None,
+        prior: np.ndarray | Sequence[float] | None = None,
+    ) -> Library:
+        """The library with one more model as the last; the prior is uniform unless given."""
+        check_interface(self.member(0), model, self.labels[0], label)
+        return dataclasses.replace(
+            self,
+            members=(*self.members, model),
+            labels=(*self.labels, label),
+            origins=(*self.origins, origin or Origin()),
+            policies=(*self.policies, policy),
+            given_prior=_distribution(self.name, prior, len(self.members) + 1),
+        )
+
+    def with_model(
+        self, k: int, model: POMDP, label: str | None = None, origin: Origin | None = None
+    ) -> Library:
+        """The library with `model` in the place of model k; a policy that came with the old one is dropped."""
+        check_interface(self.member(0), model, self.labels[0], label or self.labels[k])
+
+        def changed(parts: tuple, part: Any) -> tuple:
+            return (*parts[:k], part, *parts[k + 1 :])
+
+        return dataclasses.replace(
+            self,
+            members=changed(self.members, model),
+            labels=changed(self.labels, label or self.labels[k]),
+            origins=changed(self.origins, origin or Origin()),
+            policies=changed(self.policies, None),
+        )
+
+    def with_prior(self, prior: np.ndarray | Sequence[float] | None) -> Library:
+        """The library with another prior [K], which is checked; None is uniform."""
+        weights = _distribution(self.name, prior, self.num_models)
+        return self._changed(("models", "state_mask"), given_prior=weights)
+
+    def with_policies(self, policies: Sequence[Any]) -> Library:
+        """The library with a policy for each model, or None."""
+        if len(policies) != self.num_models:
+            raise JatpoError(
+                f"there are {len(policies)} policies for {self.num_models} models: give one each"
+            )
+        return self._changed(ARRAYS, policies=tuple(policies))
+
+    def with_labels(self, labels: Sequence[str]) -> Library:
+        """The library with other labels, one for each model."""
+        return self._changed(ARRAYS, labels=tuple(labels))
+
+    def with_notes(self, notes: Sequence[str]) -> Library:
+        """The library with other notes."""
+        return self._changed(ARRAYS, notes=tuple(notes))
+
+    def replace(self, *, models: POMDP | None = None, prior: Array | None = None) -> Library:
+        """The library with other arrays, which may be traced; nothing is checked."""
+        made = self._changed(
+            (),
+            members=self.members if models is None else (),
+            given_prior=self.given_prior if prior is None else None,
+        )
+        made.__dict__.update(
+            models=self.models if models is None else models,
+            state_mask=self.state_mask,
+            prior=self.prior if prior is None else prior,
+        )
+        return made
+
+    def _changed(self, arrays: Sequence[str], **fields: Any) -> Library:
+        """The library with other fields; those of `arrays` that are made already stay."""
+        made = dataclasses.replace(self, **fields)
+        made.__dict__.update({name: self.__dict__[name] for name in arrays if name in self.__dict__})
+        return made
 
     @property
     def num_models(self) -> int:
-        return self.state_mask.shape[0]
+        return len(self.members) or self.state_mask.shape[0]
 
     @property
     def num_states(self) -> int:
         """The size of the largest state space."""
-        return self.state_mask.shape[1]
+        return max((model.num_states for model in self.members), default=0) or self.state_mask.shape[1]
 
     @property
     def num_actions(self) -> int:
-        return self.models.num_actions
+        return (self.members[0] if self.members else self.models).num_actions
 
     @property
     def num_observations(self) -> int:
-        return self.models.num_observations
+        return (self.members[0] if self.members else self.models).num_observations
 
     def model(self, k: int) -> POMDP:
         """Model k, padded as in the library."""
         return jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf)[k]), self.models)
 
     def joint(self, prior: np.ndarray | Sequence[float] | None = None) -> POMDP:
-        """The library as one model with the states (k, x): those of model 0 first, without padding.
-
-        Nothing leads from one model to another, and the start is prior x starts (the library's own prior unless given).
-        """
-        weights = self.prior if prior is None else prior
-        weights = validate.distribution("prior", np.asarray(weights, np.float64), self.num_models)
-        discounts = np.asarray(self.models.discount)
-        if np.any(discounts != discounts[0]):
-            told = ", ".join(f"{discount:.6g}" for discount in discounts)
-            raise JatpoError(f"the models have discounts {told}: a joint model needs one discount for all")
-        place = _places(np.asarray(self.state_mask))
-        parts = [self.model(k).to_sparse() for k in range(self.num_models)]
-        real = np.asarray(self.state_mask)
-        return POMDP.from_sparse(
-            _concatenated([_moved(part.transition, place[k], (1, 2)) for k, part in enumerate(parts)]),
-            _concatenated([_moved(part.observation, place[k], (1,)) for k, part in enumerate(parts)]),
-            np.concatenate([part.reward[real[k]] for k, part in enumerate(parts)]),
-            np.concatenate([part.initial[real[k]] * weights[k] for k, part in enumerate(parts)]),
-            parts[0].discount,
-            num_observations=self.num_observations,
-            states=self._joint_states(),
-            actions=self.names[0].actions if self.names else None,
-            observations=self.names[0].observations if self.names else None,
-            storage=self.models.storage,
-            dtype=self.prior.dtype,
-        )
+        """The library as one model with the states (k, x), for the library's own prior unless one is given."""
+        weights = np.asarray(self.prior if prior is None else prior, np.float64)
+        return joint_model(self.members, validate.distribution("prior", weights, self.num_models))
 
     def join(self, posterior: np.ndarray | Array, beliefs: np.ndarray | Array) -> np.ndarray:
         """The belief of `joint` [sum of all states], from a posterior [K] and the models' beliefs [K, X]."""
@@ -118,84 +295,29 @@ class Library:
         posterior = parts.sum(axis=1)
         return posterior, parts / np.where(posterior > 0, posterior, 1)[:, None]
 
-    def _joint_states(self) -> list[str] | None:
-        """Names of the states of `joint`, if the models have any."""
-        if not self.names or all(names.states is None for names in self.names):
-            return None
-        sizes = np.asarray(self.state_mask).sum(axis=1).tolist()
-        own = (names.states or tuple(map(str, range(sizes[k]))) for k, names in enumerate(self.names))
-        return [f"{k}: {state}" for k, states in enumerate(own) for state in states]
-
     def __repr__(self) -> str:
-        return f"Library({self.num_models} models, {self.models!r})"
+        if not self.members:
+            return f"Library({self.models!r})"
+        sizes = f"{self.num_actions} actions, {self.num_observations} observations"
+        lines = [f"Library '{self.name}': {self.num_models} models, {sizes}, horizon {self.horizon}"]
+        for k, model in enumerate(self.members[:SHOWN]):
+            lines.append(
+                f"  {k}: {self.labels[k]}, {model.num_states} states, prior {self.host_prior[k]:.4g}"
+            )
+        if self.num_models > SHOWN:
+            lines.append(f"  ... and {self.num_models - SHOWN} more")
+        return "\n".join(lines)
 
     def tree_flatten_with_keys(self) -> tuple:
-        fields = ("models", "state_mask", "prior")
-        return tuple((jax.tree_util.GetAttrKey(name), getattr(self, name)) for name in fields), None
+        return tuple((jax.tree_util.GetAttrKey(name), getattr(self, name)) for name in ARRAYS), None
 
     @classmethod
     def tree_unflatten(cls, aux: None, children: Sequence) -> Library:
         del aux
-        return cls(*children)
+        return cls.from_arrays(*children)
 
 
-def _same_interface(first: POMDP, other: POMDP, k: int) -> None:
-    """Refuse a model whose actions or observations differ from those of model 0."""
-    for kind in ("actions", "observations"):
-        ours, theirs = getattr(first, kind), getattr(other, kind)
-        if len(ours) != len(theirs):
-            raise JatpoError(
-                f"model {k} has {len(theirs)} {kind} and model 0 has {len(ours)}: they must agree"
-            )
-        if getattr(first.names, kind) and getattr(other.names, kind) and ours != theirs:
-            at = next(i for i, pair in enumerate(zip(ours, theirs, strict=True)) if pair[0] != pair[1])
-            raise JatpoError(
-                f"{kind[:-1]} {at} is '{theirs[at]}' in model {k} and '{ours[at]}' in model 0: "
-                f"give all models the same {kind} in the same order"
-            )
-
-
-def _places(mask: np.ndarray) -> np.ndarray:
-    """The number of each model's state among the real states of all models [K, X]; -1 for padding."""
-    place = np.full(mask.shape, -1)
-    place[mask] = np.arange(mask.sum())
-    return place
-
-
-def _moved(coordinates: Coordinates, place: np.ndarray, columns: tuple[int, ...]) -> Coordinates:
-    """`coordinates` (a, state, ...) of real states, with the states in `columns` renumbered."""
-    real = place[coordinates[1]] >= 0
-    moved = [part[real] for part in coordinates]
-    for column in columns:
-        moved[column] = place[moved[column]]
-    return moved[0], moved[1], moved[2], moved[3]
-
-
-def _concatenated(parts: Sequence[Coordinates]) -> Coordinates:
-    """The coordinates of all `parts` in one."""
-    a, first, second, p = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return a, first, second, p
-
-
-def _common_kinds(models: list[POMDP]) -> list[POMDP]:
-    """All observation classes with one row per action if some model needs it."""
-    found = [model.observation for model in models]
-    blocked = [observation for observation in found if isinstance(observation, BlockedObservation)]
-    if len({len(observation.kind) for observation in blocked}) == 1:
-        return models
-
-    def widen(model: POMDP, observation: BlockedObservation) -> POMDP:
-        times = model.num_actions // len(observation.kind)
-        kind = jax.device_put(np.repeat(observation.kind, times, axis=0))
-        return model.replace(observation=dataclasses.replace(observation, kind=kind))
-
-    return [widen(*pair) for pair in zip(models, blocked, strict=True)]
-
-
-def _stack(*leaves: Array) -> Array:
-    """`leaves` padded with zeros to a common shape, along a new first axis."""
-    shape = tuple(max(sizes) for sizes in zip(*(leaf.shape for leaf in leaves), strict=True))
-    stacked = np.zeros((len(leaves), *shape), leaves[0].dtype)
-    for k, leaf in enumerate(leaves):
-        stacked[(k, *(slice(size) for size in leaf.shape))] = leaf
-    return jax.device_put(stacked)
+def _distribution(name: str, prior: np.ndarray | Sequence[float] | None, count: int) -> np.ndarray:
+    """A checked prior [K] in float64, uniform if it is None."""
+    weights = np.full(count, 1 / count) if prior is None else np.asarray(prior)
+    return validate.distribution(f"the prior of {name}", weights, count)

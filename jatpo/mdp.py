@@ -7,6 +7,7 @@ All functions take one model; `jax.vmap` over stacked models serves a library.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -14,6 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from jatpo.model import POMDP
+from jatpo.ties import share_best
 
 TIE = 1e-3  # actions this close to the best count as best: above float32 noise on values near 100
 
@@ -29,7 +31,7 @@ class MDPSolution(NamedTuple):
 
 def sweep(model: POMDP, v: Array) -> Array:
     """q [X, A] of one step with the values `v` [X] after it."""
-    return model.reward + model.discount * model.transition.pull(v)
+    return model.reward + model.discount * model.transition.expect(v)
 
 
 def value_iteration(
@@ -37,21 +39,44 @@ def value_iteration(
 ) -> MDPSolution:
     """q* of the infinite horizon: sweeps until no value changes by more than `tolerance`.
 
-    With discount 1 the values may grow for ever; `max_sweeps` ends the loop and `change` tells.
+    With discount 1 the values may grow indefinitely; `max_sweeps` stops the loop and `change` shows it.
     """
 
-    def unfinished(solution: MDPSolution) -> Array:
-        return (solution.change > tolerance) & (solution.sweeps < max_sweeps)
+    def values(q: Array) -> Array:
+        return jnp.max(q, axis=1)
 
-    def improve(solution: MDPSolution) -> MDPSolution:
-        q = sweep(model, solution.v)
-        v = jnp.max(q, axis=1)
-        return MDPSolution(q, v, solution.sweeps + 1, jnp.max(jnp.abs(v - solution.v)))
+    start = jnp.zeros_like(model.reward)
+    q, sweeps, change = iterate(start, lambda q: sweep(model, values(q)), tolerance, max_sweeps, values)
+    return MDPSolution(q, values(q), sweeps, change)
 
-    v = jnp.zeros(model.num_states, model.dtype)
-    far = jnp.array(jnp.inf, model.dtype)
-    start = MDPSolution(jnp.zeros_like(model.reward), v, jnp.int32(0), far)
-    return jax.lax.while_loop(unfinished, improve, start)
+
+class Sweeps(NamedTuple):
+    """What an iteration came to, its number of sweeps and its last change."""
+
+    result: Array
+    sweeps: Array
+    change: Array
+
+
+def iterate(
+    start: Array,
+    improve: Callable[[Array], Array],
+    tolerance: float | Array,
+    limit: int | Array,
+    measure: Callable[[Array], Array] = lambda result: result,
+) -> Sweeps:
+    """Sweeps of `improve` until `measure` of the result changes nowhere by more than `tolerance`."""
+
+    def unfinished(state: Sweeps) -> Array:
+        return (state.change > tolerance) & (state.sweeps < limit)
+
+    def once(state: Sweeps) -> Sweeps:
+        result = improve(state.result)
+        change = jnp.max(jnp.abs(measure(result) - measure(state.result)))
+        return Sweeps(result, state.sweeps + 1, change)
+
+    far = jnp.array(jnp.inf, start.dtype)
+    return jax.lax.while_loop(unfinished, once, Sweeps(start, jnp.int32(0), far))
 
 
 def finite_horizon(model: POMDP, horizon: int) -> tuple[Array, Array]:
@@ -68,8 +93,7 @@ def finite_horizon(model: POMDP, horizon: int) -> tuple[Array, Array]:
 
 def greedy(q: Array, tolerance: float = TIE) -> Array:
     """Uniform over the actions within `tolerance` of the best, along the last axis."""
-    best = (q >= jnp.max(q, axis=-1, keepdims=True) - tolerance).astype(q.dtype)
-    return best / jnp.sum(best, axis=-1, keepdims=True)
+    return share_best(q, tolerance)
 
 
 value_iteration_library = jax.vmap(value_iteration, in_axes=(0, None, None))

@@ -10,7 +10,7 @@ SHARE = 0.8  # of the free memory that one allocation may take
 
 
 def free_bytes() -> int:
-    """Free memory of this machine in bytes; a large number where the system does not tell."""
+    """Free memory of this machine in bytes; a large number where the system does not report it."""
     try:
         with open("/proc/meminfo") as lines:
             fields = dict(line.split(":", 1) for line in lines)

@@ -1,4 +1,4 @@
-"""The POMDP: a frozen pytree with dense or blocked storage, built and checked on the host.
+"""The POMDP: a frozen pytree over some storage of P and O, built and checked on the host.
 
 Index order everywhere: P[a, x, y], O[a, y, z] (z is seen on arriving in y), R[x, a].
 Names of states, actions and observations are for people. They are no part of the traced value: a model that
@@ -9,28 +9,22 @@ one compiled program.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import jax
 import numpy as np
 from jax import Array
 
-from jatpo import blocks, memory, validate
-from jatpo.errors import JatpoError, unknown
-from jatpo.storage import (
-    BlockedObservation,
-    BlockedTransition,
-    DenseObservation,
-    DenseTransition,
-    Observation,
-    Transition,
-)
-
-SMALL = 1 << 16  # a dense P of this many entries is kept dense whatever its sparsity
+from jatpo import memory, validate
+from jatpo import storage as storages
+from jatpo.disk import digest
+from jatpo.errors import JatpoError
+from jatpo.storage import Observation, Transition
+from jatpo.storage.kernel_protocol import device_array, nonzeros, stack_padded
 
 
 class Dense(NamedTuple):
@@ -93,13 +87,13 @@ class POMDP:
     ) -> POMDP:
         """A model from P[a, x, y], O[a, y, z], R[x, a], the initial belief and the discount.
 
-        `storage` is "dense", "blocked" or "auto" (from size and sparsity).
+        `storage` is the name of one (`jatpo.storage.names()`), or "auto" (from size and sparsity).
         """
         transition, observation = np.asarray(transition), np.asarray(observation)
         num_actions, num_states, num_observations = validate.dense_shapes(transition, observation)
         return cls.from_sparse(
-            _nonzeros(transition),
-            _nonzeros(observation),
+            nonzeros(transition),
+            nonzeros(observation),
             reward,
             initial,
             discount,
@@ -151,7 +145,6 @@ class POMDP:
             validate.names_of("observations", observations, num_observations),
         )
         sizes = (num_actions, num_states, num_states)
-        dtype = _precision(dtype)
         sparse = Sparse(
             validate.rows("transition", transition, sizes, "xy", names.actions, names.states),
             validate.rows(
@@ -161,11 +154,36 @@ class POMDP:
             validate.distribution("initial", initial, num_states, names.states),
             validate.discount(discount),
         )
-        sizes = (num_actions, num_states, num_observations)
-        storage = _choose(storage, len(sparse.transition[0]), sizes, dtype)
-        pick = _dense_storage if storage == "dense" else _blocked_storage
-        gains, start, gamma = (_array(np.array(part), dtype) for part in sparse[2:])  # copies of the caller's
-        return cls(*pick(sparse, sizes, dtype), gains, start, gamma, names)
+        return cls.from_checked(sparse, num_observations, names, storage, dtype)
+
+    @classmethod
+    def from_checked(
+        cls,
+        sparse: Sparse,
+        num_observations: int,
+        names: Names = UNNAMED,
+        storage: str = "auto",
+        dtype: np.dtype | type | None = None,
+    ) -> POMDP:
+        """A model from what was validated before: sorted coordinates, each entry once. Nothing is checked again."""
+        num_states, num_actions = sparse.reward.shape
+        sizes, dtype = (num_actions, num_states, num_observations), _precision(dtype)
+        storage = storages.choose(storage, len(sparse.transition[0]), sizes)
+        reward, initial, discount = (device_array(np.array(part), dtype) for part in sparse[2:])  # copies
+        return cls(*_stored(storage, sparse, sizes, dtype), reward, initial, discount, names)
+
+    @classmethod
+    def stack(cls, models: Sequence[POMDP]) -> POMDP:
+        """`models` padded to a common shape, along a new first axis K; in blocked storage if theirs differ."""
+        if len({model.storage for model in models}) > 1:
+            models = [model.with_storage("blocked") for model in models]
+        transition = type(models[0].transition).stack([model.transition for model in models])
+        observation = type(models[0].observation).stack([model.observation for model in models])
+        reward, initial, discount = (
+            stack_padded(*(getattr(model, name) for model in models))
+            for name in ("reward", "initial", "discount")
+        )
+        return cls(transition, observation, reward, initial, discount)
 
     @property
     def num_states(self) -> int:
@@ -181,8 +199,8 @@ class POMDP:
 
     @property
     def storage(self) -> str:
-        """Either "dense" or "blocked"."""
-        return "dense" if isinstance(self.transition, DenseTransition) else "blocked"
+        """The name of the storage, such as "dense" or "blocked"."""
+        return storages.name_of(self.transition)
 
     @property
     def dtype(self) -> np.dtype:
@@ -215,8 +233,8 @@ class POMDP:
     def to_sparse(self) -> Sparse:
         """NumPy float64 copies, P and O as sorted coordinates."""
         return Sparse(
-            _transition_coordinates(self.transition),
-            _observation_coordinates(self),
+            self.transition.coordinates(),
+            self.observation.coordinates(self.num_actions),
             np.array(self.reward, np.float64),
             np.array(self.initial, np.float64),
             float(self.discount),
@@ -234,26 +252,22 @@ class POMDP:
         return Dense(transition, observation, *sparse[2:])
 
     def with_storage(self, storage: str) -> POMDP:
-        """The same model in "dense" or "blocked" storage."""
+        """The same model in the storage of that name."""
         if storage == self.storage:
             return self
-        if storage not in ("dense", "blocked"):
-            raise unknown("storage", storage, ("dense", "blocked"))
         sizes = (self.num_actions, self.num_states, self.num_observations)
-        _choose(storage, 0, sizes, self.dtype)
-        pick = _dense_storage if storage == "dense" else _blocked_storage
-        transition, observation = pick(self.to_sparse(), sizes, self.dtype)
+        transition, observation = _stored(storage, self.to_sparse(), sizes, np.dtype(self.dtype))
         return self.replace(transition=transition, observation=observation)
 
     def content_hash(self) -> str:
-        """A digest of every number of the model; names and storage do not count."""
-        digest = hashlib.sha256()
+        """A digest of every number of the model, computed once; names and storage do not count."""
+        return self._content_hash
+
+    @cached_property
+    def _content_hash(self) -> str:
         sparse = self.to_sparse()
         parts = (*sparse.transition, *sparse.observation, sparse.reward, sparse.initial, sparse.discount)
-        for part in (self.num_observations, *parts):
-            digest.update(np.ascontiguousarray(part).tobytes())
-            digest.update(repr(np.shape(part)).encode())
-        return digest.hexdigest()
+        return digest((self.num_observations, *parts))
 
     def __repr__(self) -> str:
         if not all(hasattr(leaf, "ndim") for leaf in (self.reward, *jax.tree.leaves(self))):
@@ -286,74 +300,10 @@ def _precision(dtype: np.dtype | type | None) -> np.dtype:
     return dtype
 
 
-def _choose(storage: str, nonzeros: int, sizes: tuple[int, int, int], dtype: np.dtype) -> str:
-    """The storage to use, for (A, X, Z) and the `nonzeros` of P; refuses a dense one that would not fit."""
-    if storage not in ("auto", "dense", "blocked"):
-        raise unknown("storage", storage, ("auto", "dense", "blocked"))
-    num_actions, num_states, num_observations = sizes
-    if storage == "auto":
-        entries = num_actions * num_states * num_states
-        full = entries <= SMALL or 4 * nonzeros > entries
-        wide = num_actions * num_states * num_observations > max(16 * SMALL, 4 * entries)
-        storage = "dense" if full and not wide else "blocked"
-    if storage == "dense":
-        counts = f"{num_states} states, {num_actions} actions and {num_observations} observations"
-        size = memory.dense_bytes(num_states, num_actions, num_observations, dtype.itemsize)
-        memory.require(size, f"dense storage of {counts}", "use storage='blocked'")
-    return storage
-
-
-def _dense_storage(
-    sparse: Sparse, sizes: tuple[int, int, int], dtype: np.dtype
+def _stored(
+    storage: str, sparse: Sparse, sizes: tuple[int, int, int], dtype: np.dtype
 ) -> tuple[Transition, Observation]:
-    num_actions, num_states, num_observations = sizes
-    transition = np.zeros((num_actions, num_states, num_states), dtype)
-    transition[sparse.transition[:3]] = sparse.transition[3]
-    observation = np.zeros((num_actions, num_states, num_observations), dtype)
-    observation[sparse.observation[:3]] = sparse.observation[3]
-    return DenseTransition(_array(transition, dtype)), DenseObservation(_array(observation, dtype))
-
-
-def _blocked_storage(
-    sparse: Sparse, sizes: tuple[int, int, int], dtype: np.dtype
-) -> tuple[Transition, Observation]:
-    transition = blocks.transition_blocks(sparse.transition, *sizes[:2])
-    observation = blocks.observation_blocks(sparse.observation, *sizes[:2], dtype)
-    return (
-        BlockedTransition(**_arrays(transition, dtype)),
-        BlockedObservation(**_arrays(observation, dtype), num_observations=sizes[2]),
+    transition, observation = storages.get(storage)
+    return transition.build(sparse.transition, sizes, dtype), observation.build(
+        sparse.observation, sizes, dtype
     )
-
-
-def _arrays(parts: dict[str, np.ndarray], dtype: np.dtype) -> dict[str, Array]:
-    return {name: _array(part, dtype) for name, part in parts.items()}
-
-
-def _array(part: np.ndarray, dtype: np.dtype) -> Array:
-    """Indices as int32, numbers as `dtype`. Not by jnp.asarray, which compiles a program for each shape."""
-    wanted = np.dtype(np.int32) if np.issubdtype(part.dtype, np.integer) else dtype
-    return jax.device_put(part.astype(wanted, copy=False))
-
-
-def _nonzeros(array: np.ndarray) -> validate.Coordinates:
-    """The non-zero entries of an array with three axes."""
-    first, second, third = np.nonzero(array)
-    return first, second, third, array[first, second, third]
-
-
-def _transition_coordinates(transition: Transition) -> validate.Coordinates:
-    probability = np.asarray(transition.probability, np.float64)
-    a, x, place, p = _nonzeros(probability)
-    if isinstance(transition, DenseTransition):
-        return a, x, place, p
-    return a, x, np.asarray(transition.successor)[a, x, place].astype(np.int64), p
-
-
-def _observation_coordinates(model: POMDP) -> validate.Coordinates:
-    observation = model.observation
-    probability = np.asarray(observation.probability, np.float64)
-    if isinstance(observation, DenseObservation):
-        return _nonzeros(probability)
-    kind = np.broadcast_to(np.asarray(observation.kind), (model.num_actions, model.num_states))
-    a, y, place, p = _nonzeros(probability[kind])  # of [A, X, L]
-    return a, y, np.asarray(observation.symbol)[kind[a, y], place].astype(np.int64), p

@@ -1,20 +1,20 @@
 """Anytime solving: the same backups at better points.
 
-Each round sends walkers from the initial belief through the model. Most follow the upper bound (they go where
-something may be gained) or the current policy, and spread over what may be seen. Some act at random: an ad hoc
-agent follows a mixture in a world that may be another's, and meets beliefs that no policy of this model would
-reach. Then the beliefs met are backed up in reverse, last step first, so that in a nearly deterministic model one
-round carries a value from the goal back to the start. Vectors that are best at none of the points kept are dropped.
+Each round sends walkers from the initial belief through the model. Most follow the upper bound (where something may be
+gained) or the current policy, and spread over the possible observations. Some act at random: an ad hoc agent follows a
+mixture of policies while the true model may be another, and visits beliefs that no policy of this model would reach.
+Then the visited beliefs are backed up in reverse, last step first, so that in a nearly deterministic model one round
+carries a value from the goal back to the start. Vectors that are best at none of the points kept are dropped.
 
-The starting vectors are those of the blind policies, so the lower bound holds from the start and never falls at
-the initial belief.
+The first vectors are those of the blind policies, so the lower bound holds from the start and never falls at the
+initial belief.
 """
 
 from __future__ import annotations
 
-import threading
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import numpy as np
@@ -22,138 +22,174 @@ from jax import Array
 
 from jatpo.errors import JatpoError
 from jatpo.model import POMDP
-from jatpo.solve import above, bounds, tour
-from jatpo.solve.backup import FIRST_ROOM, fill
-from jatpo.solve.compiling import in_background, jit
-from jatpo.solve.plan import BlockPlan
-from jatpo.solve.problem import BATCH, Problem, generator
-from jatpo.solve.run import Run
-from jatpo.solve.tour import Chance, Way
-
-FOR_AGENTS = 0.5  # `off_policy` for agents that may be led where a model's own policy would never come
+from jatpo.solve import backup, bounds, rounds, upper_bound
+from jatpo.solve.backup import Vectors, fill
+from jatpo.solve.base import Info, Solver, Status, Stop
+from jatpo.solve.compiling import ahead, jit
+from jatpo.solve.problem import BATCH, Problem, generator, key_words
+from jatpo.solve.rounds import Guidance, Noise
+from jatpo.solve.solution import Solution
+from jatpo.solve.stage import Points
+from jatpo.solve.upper_bound import Table
 
 jit_blind = jit(bounds.blind)
 jit_revealed = jit(bounds.revealed)
 
 
-@dataclass(frozen=True)
-class AnytimeSettings:
-    """Stops at whichever of `seconds`, `gap` and `stages` (rounds) comes first; 0 means no such limit."""
+class AnytimeState(NamedTuple):
+    """A solve between two rounds."""
 
-    seconds: float = 10.0
-    gap: float = 0.01
-    stages: int = 0
+    vectors: Vectors
+    points: Points
+    table: Table  # upper bounds at visited beliefs
+    words: np.ndarray  # the random key
+    stages: int
+    backups: int
+    lower: float  # at the initial belief
+    upper: float
+
+
+@dataclass(frozen=True)
+class Anytime(Solver):
+    """Rounds of walks and backups, until the `Stop` is reached."""
+
     walkers: int = 64
     steps: int = 40  # of a walk
     keep: int = 1024  # points kept from round to round, to prune by
     off_policy: float = 0.125  # share of walkers that act at random
-    stray: float = 0.03  # share of random actions of the others
+    exploration: float = 0.03  # share of random actions of the others
     capacity: int = 8192  # vectors at most, in whole tiles
+    name: ClassVar[str] = "anytime"
+    room: ClassVar[int] = backup.FIRST_ROOM
+    table: ClassVar[int] = upper_bound.CAPACITY  # visited beliefs with an upper bound of their own at most
 
     def __post_init__(self) -> None:
-        if not (self.seconds > 0 or self.gap > 0 or self.stages > 0):
-            raise JatpoError("nothing would stop the solver: give seconds, a gap or a number of stages")
         for name in ("walkers", "steps", "keep", "capacity"):
             if getattr(self, name) < 1:
-                raise JatpoError(f"{name} is {getattr(self, name)}, expected at least 1")
-        for name in ("off_policy", "stray"):
+                raise JatpoError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("off_policy", "exploration"):
             if not 0 <= getattr(self, name) <= 1:
-                raise JatpoError(f"{name} is {getattr(self, name)}, expected a share from 0 to 1")
+                raise JatpoError(f"{name} must be in [0, 1], got {getattr(self, name)}")
+
+    def check(self, stop: Stop) -> None:
+        """Refuse to run forever."""
+        if not stop.given:
+            raise JatpoError(
+                "nothing would stop the anytime solver: give seconds, a gap or a number of stages"
+            )
+
+    def init(self, problem: Problem, key: Array) -> AnytimeState:
+        """The blind policies, or q* where it is attained."""
+        with ahead(problem.compile_backup, *_programs(problem, self)):
+            state = self._first(problem, key_words(key))
+            _ = problem.upper_vectors
+        return state._replace(upper=problem.upper)
+
+    def _first(self, problem: Problem, words: np.ndarray) -> AnytimeState:
+        model = problem.model
+        first = jit_revealed(model) if problem.reveals else jit_blind(model)
+        first, initial = np.asarray(first), np.asarray(model.initial)
+        room = min(self.room, self.capacity)
+        vectors = fill(first, np.arange(model.num_actions), model.num_states, room)
+        values = first.dot(initial)
+        beliefs = np.repeat(initial[:, None], self.keep, axis=1)
+        value = np.full(self.keep, values.max(), initial.dtype)
+        vector = np.full(self.keep, values.argmax(), np.int32)
+        points = Points(*jax.device_put((beliefs, value, vector)))
+        table = upper_bound.empty(model.dtype, self.table)
+        return AnytimeState(vectors, points, table, words, 0, 0, float(values.max()), np.inf)
+
+    def step(self, problem: Problem, key: Array, state: AnytimeState) -> tuple[AnytimeState, Info]:
+        """One round."""
+        del key  # `state` has its words
+        noise = draw(self, problem.model, generator(state.words, state.stages))
+        share = 1.0 if state.stages == 0 else 0.5 if state.stages < 4 else 0.25
+        guidance = _guidance(round(share * self.walkers), self.exploration, problem.model)
+        vectors, points, table, info = rounds.play_round(
+            noise, problem, state.vectors, state.points.beliefs, state.table, guidance, self.capacity
+        )
+        if info.full:
+            return state, _info(state, Status.CAPACITY_REACHED)
+        initial = np.asarray(problem.model.initial)
+        lower = float(np.max(np.asarray(vectors.alpha).dot(initial)))
+        place = upper_bound.find(table, upper_bound.projections(problem).dot(initial), np)
+        upper = min(state.upper, float(table.value[place]))
+        backups = state.backups + int(info.backups)
+        state = AnytimeState(vectors, points, table, state.words, state.stages + 1, backups, lower, upper)
+        return state, _info(state)
+
+    def solution(self, problem: Problem, state: AnytimeState) -> Solution:
+        """The vectors, over all states of the original model."""
+        return Solution(
+            policy=problem.policy(state.vectors),
+            lower=state.lower,
+            upper=state.upper,
+            mean_value=float(np.mean(np.asarray(state.points.value))),
+        )
+
+    def pack(self, state: AnytimeState) -> dict[str, np.ndarray]:
+        """The vectors in use, the points and the table."""
+        points = {name: np.asarray(part) for name, part in state.points._asdict().items()}
+        table = {f"table_{name}": np.asarray(part) for name, part in state.table._asdict().items()}
+        numbers = {name: np.asarray(getattr(state, name)) for name in NUMBERS}
+        return backup.pack(state.vectors) | points | table | numbers
+
+    def unpack(self, problem: Problem, key: Array, arrays: dict[str, np.ndarray]) -> AnytimeState:
+        """The state that was packed into `arrays`."""
+        with ahead(*_programs(problem, self)):
+            _ = problem.upper_vectors
+        points = Points(*jax.device_put(tuple(arrays[name] for name in Points._fields)))
+        table = Table(*(np.asarray(arrays[f"table_{name}"]) for name in Table._fields))
+        numbers = (arrays[name].item() for name in NUMBERS)
+        return AnytimeState(backup.unpack(arrays), points, table, key_words(key), *numbers)
 
 
-def draw(settings: AnytimeSettings, model: POMDP, random: np.random.Generator) -> Chance:
+NUMBERS = ("stages", "backups", "lower", "upper")
+
+
+def _info(state: AnytimeState, status: Status | None = None) -> Info:
+    count = int(state.vectors.count)
+    return Info(state.stages, state.backups, count, state.lower, state.upper, status)
+
+
+def draw(settings: Anytime, model: POMDP, random: np.random.Generator) -> Noise:
     """The random numbers of a round."""
     others = round(settings.off_policy * settings.walkers)
     steps, guided = settings.steps, settings.walkers - others
     uniform = random.random((steps, 2, guided), model.dtype)
-    noise = random.gumbel(size=(steps, model.num_observations, guided)).astype(model.dtype)
-    astray = random.random((steps, 3, others), model.dtype)
-    uniform, noise, astray = jax.device_put((uniform, noise, astray))
-    return Chance(uniform, noise, astray, float(random.random(1, model.dtype)[0]))
+    gumbel = random.gumbel(size=(steps, model.num_observations, guided)).astype(model.dtype)
+    free = random.random((steps, 3, others), model.dtype)
+    uniform, gumbel, free = jax.device_put((uniform, gumbel, free))
+    return Noise(uniform, gumbel, free, float(random.random(1, model.dtype)[0]))
 
 
-def begin(problem: Problem, settings: AnytimeSettings, key: Array | list[int]) -> Run:
-    """The run before its first round: the blind policies, or q* where it is attained."""
-    del key
-    started = time.perf_counter()
-    model = problem.model
-    first = jit_revealed(model) if problem.reveals else jit_blind(model)
-    first, initial = np.asarray(first), np.asarray(model.initial)
-    room = min(FIRST_ROOM, settings.capacity)
-    vectors = fill(first, np.arange(model.num_actions), model.num_states, room)
-    values = first.dot(initial)
-    beliefs = jax.device_put(np.repeat(initial[:, None], settings.keep, axis=1))
-    value = jax.device_put(np.full(settings.keep, values.max(), initial.dtype))
-    vector = jax.device_put(np.full(settings.keep, values.argmax(), np.int32))
-    seconds = time.perf_counter() - started
-    table = above.empty(model.dtype)
-    return Run(vectors, beliefs, value, vector, 0, 0, seconds, np.inf, float(values.max()), "", table=table)
+def _guidance(optimists: int, exploration: float, model: POMDP) -> Guidance:
+    return Guidance(*jax.device_put((np.int32(optimists), np.asarray(exploration, model.dtype))))
 
 
-def warm_up(problem: Problem, settings: AnytimeSettings) -> list[threading.Thread]:
-    """Compile the kernels of a round in threads of their own, by running them on blank input."""
+def _programs(problem: Problem, settings: Anytime) -> list[Callable[[], Any]]:
+    """Calls that compile the kernels of a round, by running them on blank input."""
     model, plan = problem.model, problem.plan
-    chance = draw(settings, model, np.random.default_rng(0))
+    noise = draw(settings, model, np.random.default_rng(0))
     blank = np.zeros((model.num_actions, model.num_states), model.dtype)
-    table, marking = above.empty(model.dtype), above.projections(problem)
-    room = min(FIRST_ROOM, settings.capacity)
+    table, marking = upper_bound.empty(model.dtype, settings.table), upper_bound.projections(problem)
+    room = min(settings.room, settings.capacity)
     vectors = fill(blank, np.arange(model.num_actions), model.num_states, room)
 
     def walking() -> None:
-        tour.jit_walk(chance, model, plan, blank, vectors, _way(0, 0, model), table, marking)
+        rounds.jit_walk(noise, model, plan, blank, vectors, _guidance(0, 0, model), table, marking)
 
     def joining() -> None:
-        met = np.zeros((settings.steps, model.num_states, settings.walkers), model.dtype)
+        visited = np.zeros((settings.steps, model.num_states, settings.walkers), model.dtype)
         kept = np.zeros((model.num_states, settings.keep), model.dtype)
-        beliefs, loop, *_ = tour.jit_gather(met, kept, vectors, blank, marking[0])
-        tour.jit_take(beliefs, np.zeros(BATCH, np.int32))
+        beliefs, loop, *_ = rounds.jit_gather(visited, kept, vectors, blank, marking[0])
+        rounds.jit_take(beliefs, np.zeros(BATCH, np.int32))
         batch = (BATCH, model.num_states)
-        loop = tour.jit_join(loop, np.zeros(batch, model.dtype), np.zeros(batch[:1], np.int32), beliefs)
-        tour.close(loop, beliefs, 0.0, settings.keep)
-        guided = chance.uniform.shape[2]
-        if isinstance(plan, BlockPlan) and guided:
-            columns, *_ = above.jit_marks(marking, blank, met, guided)
-            above.look(problem, blank, marking, columns, np.zeros(1, np.int32))
+        loop = rounds.jit_join(loop, np.zeros(batch, model.dtype), np.zeros(batch[:1], np.int32), beliefs)
+        rounds.finish(loop, beliefs, 0.0, settings.keep)
+        guided = noise.guided.shape[2]
+        if guided and not plan.reveals:
+            columns, *_ = upper_bound.jit_marks(marking, blank, visited, guided)
+            upper_bound.successors(problem, blank, marking, columns, np.zeros(1, np.int32))
 
-    return [in_background(walking), in_background(joining)]
-
-
-def advance(
-    problem: Problem, settings: AnytimeSettings, key: Array | list[int], run: Run, upper: Array, bound: float
-) -> Run:
-    """One round; `upper` [A, X] guides and `bound` is the best value anyone could have at the start."""
-    started = time.perf_counter()
-    chance = draw(settings, problem.model, generator(key, run.stages))
-    share = 1.0 if run.stages == 0 else 0.5 if run.stages < 4 else 0.25
-    way = _way(round(share * settings.walkers), settings.stray, problem.model)
-    assert run.table is not None  # `begin` made one
-    new, kept, table, info = tour.tour(
-        chance, problem, upper, run.vectors, run.beliefs, run.table, way, settings.capacity
-    )
-    if info.full:
-        text = f"capacity of {settings.capacity} vectors reached: raise it to go on"
-        return run._replace(stopped=text, seconds=run.seconds + time.perf_counter() - started)
-    initial = np.asarray(problem.model.initial)
-    lower = float(np.max(np.asarray(new.alpha).dot(initial)))
-    seconds = run.seconds + time.perf_counter() - started
-    backups, change = run.backups + int(info.backups), float(info.change)
-    points = (kept.beliefs, kept.value, kept.vector)
-    at_start = table.value[above.find(table, above.projections(problem).dot(initial), np)]
-    bound = min(bound, run.upper, float(at_start))
-    run = Run(new, *points, run.stages + 1, backups, seconds, change, lower, "", bound, table)
-    return run._replace(stopped=_why(settings, run))
-
-
-def _way(optimists: int, stray: float, model: POMDP) -> Way:
-    return Way(*jax.device_put((np.int32(optimists), np.asarray(stray, model.dtype))))
-
-
-def _why(settings: AnytimeSettings, run: Run) -> str:
-    """The reason to stop now, or nothing."""
-    if settings.gap > 0 and run.upper - run.lower <= settings.gap:
-        return f"gap below {settings.gap:g}"
-    if settings.stages and run.stages >= settings.stages:
-        return "all stages done"
-    if settings.seconds > 0 and run.seconds >= settings.seconds:
-        return f"{settings.seconds:g} s are over"
-    return ""
+    return [walking, joining]

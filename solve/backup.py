@@ -5,8 +5,8 @@ For a belief b and vectors v, with predicted_a = b P_a:
     q(b, a)  = R(b, a) + γ sum_z max_v sum_y O(z | y, a) predicted_a(y) v(y)
     alpha(x) = R(x, a) + γ sum_y P(y | x, a) sum_z O(z | y, a) v_z(y)    for the best action and its best v_z
 
-How the scores are computed is laid down in a plan (`jatpo.solve.plan`). All actions are scored for their value alone;
-the best vectors are then sought for the best action only.
+How the scores are computed is laid down in a plan, which `jatpo.solve.scoring` makes. All actions are scored for
+their value alone; the best vectors are then sought for the best action only.
 
 Beliefs are columns [X, B], vectors rows [V, X] of a buffer with a count; padding is `NEVER`. The vectors are
 scored in tiles, so the cost follows the count and not the capacity, and no shape follows the count.
@@ -14,7 +14,8 @@ scored in tiles, so the cost follows the count and not the capacity, and no shap
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +24,6 @@ from jax import Array
 
 from jatpo.model import POMDP
 from jatpo.solve.compiling import jit
-from jatpo.solve.plan import BlockPlan, Plan, RevealingPlan
 from jatpo.solve.policy import NEVER
 from jatpo.storage import select
 
@@ -57,17 +57,92 @@ def grow(vectors: Vectors, capacity: int) -> Vectors:
     return fill(alpha, action, alpha.shape[1], min(2 * vectors.alpha.shape[0], capacity))
 
 
+def pack(vectors: Vectors) -> dict[str, np.ndarray]:
+    """The vectors in use and the room there is, as arrays for a file."""
+    count = int(vectors.count)
+    room = np.asarray(vectors.alpha.shape[0])
+    alpha, action = (np.asarray(part)[:count] for part in vectors[:2])
+    return {"alpha": alpha, "action": action, "room": room}
+
+
+def unpack(arrays: dict[str, np.ndarray]) -> Vectors:
+    """The buffer that was packed into `arrays`."""
+    alpha = np.asarray(arrays["alpha"])
+    return fill(alpha, np.asarray(arrays["action"]), alpha.shape[1], int(arrays["room"]))
+
+
+class Plan(Protocol):
+    """How to back up the vectors of one model."""
+
+    reveals: ClassVar[bool]  # whether every observation reveals the state
+
+    def backup(self, model: POMDP, beliefs: Array, vectors: Vectors) -> tuple[Array, Array, Array]:
+        """The backed-up vectors at `beliefs` [X, B]: alpha [B, X], action [B], value [B]."""
+        ...
+
+    def observation_table(self, model: POMDP) -> Array:
+        """O(z | y, a) [D, Z, X], in the plan's order of observations."""
+        ...
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class BlockPlan:
+    """Blocks of states and how observations are made of them. D is A, or 1 where O does not depend on the action.
+
+    Observations are reordered: first the M that several blocks can give, then the F that one block gives, then the L
+    that one state alone gives.
+    """
+
+    order: Array  # [D, G, n] int32, the states of each block; X stands for padding
+    entry: Array  # [D, G, n], a weight for each of them
+    spread: Array  # [D, G, M], how much of a block's sum goes to each of the first M observations
+    block: Array  # [D, F] int32, the block of each of the next F
+    share: Array  # [D, F], how much of its sum
+    state: Array  # [D, L] int32, the state of each of the last L
+    table: Array  # [D, Z, X], O(z | y, a) in the new order
+    listed: Array  # [D, X, L] int32, the observations of a state, where they are few; otherwise L = 0
+    reveals: ClassVar[bool] = False
+
+    def backup(self, model: POMDP, beliefs: Array, vectors: Vectors) -> tuple[Array, Array, Array]:
+        """The backed-up vectors at `beliefs` [X, B]: alpha [B, X], action [B], value [B]."""
+        predicted = model.transition.predict_all(beliefs)  # [A, X, B]
+        scores = best_by_observation(self, grouped(self, predicted), vectors)  # [D, Z, A B / D]
+        q = model.reward.T @ beliefs + model.discount * jnp.sum(scores, axis=1).reshape(-1, beliefs.shape[1])
+        action = jnp.argmax(q, axis=0).astype(jnp.int32)
+        choice = _best_vectors(self, predicted, action, vectors)  # [Z, B]
+        alpha = _assemble(model, self, action, choice, vectors)
+        return alpha, action, jnp.max(q, axis=0)
+
+    def observation_table(self, model: POMDP) -> Array:
+        """O(z | y, a) [D, Z, X], in the plan's order of observations."""
+        del model
+        return self.table
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class RevealingPlan:
+    """Every observation reveals the state: one vector for each action serves all beliefs."""
+
+    reveals: ClassVar[bool] = True
+
+    def backup(self, model: POMDP, beliefs: Array, vectors: Vectors) -> tuple[Array, Array, Array]:
+        """The backed-up vectors at `beliefs` [X, B]: alpha [B, X], action [B], value [B]."""
+        after = jnp.max(vectors.alpha, axis=0)
+        alpha = (model.reward + model.discount * model.transition.expect(after)).T  # [A, X]
+        q = alpha @ beliefs
+        action = jnp.argmax(q, axis=0).astype(jnp.int32)
+        return alpha[action], action, jnp.max(q, axis=0)
+
+    def observation_table(self, model: POMDP) -> Array:
+        """O(z | y, a) [D, Z, X]."""
+        return jnp.swapaxes(model.observation.table(model.num_actions), 1, 2)
+
+
 def backup(model: POMDP, plan: Plan, beliefs: Array, vectors: Vectors) -> tuple[Array, Array, Array]:
     """The backed-up vectors at `beliefs` [X, B]: alpha [B, X], action [B], value [B]."""
-    if isinstance(plan, RevealingPlan):
-        return _backup_revealing(model, beliefs, vectors)
-    predicted = model.transition.push_all(beliefs)  # [A, X, B]
-    scores = best_by_observation(plan, grouped(plan, predicted), vectors)  # [D, Z, A B / D]
-    q = model.reward.T @ beliefs + model.discount * jnp.sum(scores, axis=1).reshape(-1, beliefs.shape[1])
-    action = jnp.argmax(q, axis=0).astype(jnp.int32)
-    choice = _best_vectors(plan, predicted, action, vectors)  # [Z, B]
-    alpha = _assemble(model, plan, action, choice, vectors)
-    return alpha, action, jnp.max(q, axis=0)
+    return plan.backup(model, beliefs, vectors)
 
 
 def grouped(plan: BlockPlan, predicted: Array) -> Array:
@@ -142,8 +217,8 @@ def by_observation(plan: BlockPlan, weights: Array, rows: Array) -> Array:
 def _lone(plan: BlockPlan, weights: Array) -> Array:
     """O(z | y) weights(y) for the observations that one state y alone can give [D, L, m]."""
     rows = plan.table[:, plan.table.shape[1] - plan.state.shape[1] :]
-    chance = jnp.take_along_axis(rows, plan.state[:, :, None], axis=2)
-    return jnp.take_along_axis(weights, plan.state[:, :, None], axis=1) * chance
+    probability = jnp.take_along_axis(rows, plan.state[:, :, None], axis=2)
+    return jnp.take_along_axis(weights, plan.state[:, :, None], axis=1) * probability
 
 
 def _best_vectors(plan: BlockPlan, predicted: Array, action: Array, vectors: Vectors) -> Array:
@@ -176,9 +251,9 @@ def _best_vectors(plan: BlockPlan, predicted: Array, action: Array, vectors: Vec
     lone = jnp.broadcast_to(in_state[:, :, None], (*in_state.shape, action.shape[0]))
     index = select(jnp.concatenate([many, few, lone], axis=1), jnp.minimum(action, groups - 1))  # [Z, B]
     rows = _rows_of(plan, action)
-    chance = rows[0] @ chosen if rows.shape[0] == 1 else jnp.einsum("bzx,xb->zb", rows, chosen)
-    likely = jnp.take_along_axis(index, jnp.argmax(chance, axis=0)[None, :], axis=0)
-    return jnp.where(chance > 0, index, likely)
+    evidence = rows[0] @ chosen if rows.shape[0] == 1 else jnp.einsum("bzx,xb->zb", rows, chosen)
+    likely = jnp.take_along_axis(index, jnp.argmax(evidence, axis=0)[None, :], axis=0)
+    return jnp.where(evidence > 0, index, likely)
 
 
 def _first(holds: Array) -> Array:
@@ -196,7 +271,7 @@ def _assemble(model: POMDP, plan: BlockPlan, action: Array, choice: Array, vecto
     """The vector of each column's action and choice of vectors [B, X]."""
     listing = plan.listed.shape[2] > 0
     after = (_after_listed if listing else _after)(plan, action, choice, vectors)  # [B, X]
-    pulled = model.transition.pull_columns(after.T, action)  # [X, B]
+    pulled = model.transition.expect_columns(after.T, action)  # [X, B]
     return (model.reward[:, action] + model.discount * pulled).T
 
 
@@ -212,7 +287,7 @@ def _after(plan: BlockPlan, action: Array, choice: Array, vectors: Vectors) -> A
 
 
 def _after_listed(plan: BlockPlan, action: Array, choice: Array, vectors: Vectors) -> Array:
-    """`_after` where states can look like few things: only these are added up."""
+    """`_after` where each state has few possible observations: only these are added up."""
 
     def of_column(action: Array, choice: Array) -> Array:
         group = jnp.minimum(action, plan.listed.shape[0] - 1)
@@ -221,15 +296,6 @@ def _after_listed(plan: BlockPlan, action: Array, choice: Array, vectors: Vector
         return jnp.sum(plan.table[group][seen, states] * vectors.alpha[choice[seen], states], axis=1)
 
     return jax.vmap(of_column, in_axes=(0, 1))(action, choice)
-
-
-def _backup_revealing(model: POMDP, beliefs: Array, vectors: Vectors) -> tuple[Array, Array, Array]:
-    """`backup` where the observation betrays the state: one vector for each action serves all beliefs."""
-    after = jnp.max(vectors.alpha, axis=0)
-    alpha = (model.reward + model.discount * model.transition.pull(after)).T  # [A, X]
-    q = alpha @ beliefs
-    action = jnp.argmax(q, axis=0).astype(jnp.int32)
-    return alpha[action], action, jnp.max(q, axis=0)
 
 
 jit_backup = jit(backup)

@@ -1,179 +1,196 @@
-"""Solve models: choose the solver by its settings, load what is finished, resume what is not, report progress."""
+"""Solve models: check, load what is finished, resume what is not, step until a limit is reached, report and keep.
+
+The driver knows solvers by `jatpo.solve.base.Solver` only.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import jax
+import numpy as np
 from jax import Array
 
+from jatpo.errors import JatpoError
+from jatpo.events import Event, OnEvent, ignore
 from jatpo.model import POMDP
-from jatpo.solve import anytime, exact, perseus, small
-from jatpo.solve.anytime import AnytimeSettings
-from jatpo.solve.exact import ExactSettings
-from jatpo.solve.perseus import PerseusSettings
-from jatpo.solve.problem import Problem, prepare, upper_bound, upper_vectors, warm_up, words
-from jatpo.solve.run import Run, finish
+from jatpo.solve.base import Info, Solver, Status, Stop
+from jatpo.solve.cache import Cache, entry_key, settings_of
+from jatpo.solve.problem import Problem, key_words, prepare
 from jatpo.solve.solution import Solution
 
-if TYPE_CHECKING:
-    from jatpo.solve.store import Store
-
-Settings = PerseusSettings | AnytimeSettings | ExactSettings
-Progress = Callable[..., None]
-
-SAVE_EVERY = 5.0  # seconds between two states of a run on disk
+SAVE_EVERY = 5.0  # seconds between two states of a solve on disk
 
 
-def default_directory() -> Path:
-    """Where commands keep solutions: $JATPO_CACHE, or .jatpo/solutions in the current directory."""
-    return Path(os.environ.get("JATPO_CACHE") or Path(".jatpo") / "solutions")
+@dataclass(frozen=True)
+class Job:
+    """One model to solve, and the name of its entry in the cache."""
+
+    number: int
+    label: str
+    model: POMDP
+    solver: Solver
+    stop: Stop
+    model_hash: str
+    entry: str
 
 
-def solve(
-    models: Sequence[POMDP], settings: Settings, key: Array, progress: Progress | None = None
-) -> list[Solution]:
-    """Solve each of `models`, in memory. The result for a model is the same alone as among others."""
-    problems = prepare(models, whole=isinstance(settings, ExactSettings))
-    seed = _seed_of(key)
-    return [
-        _solve_one(problem, settings, key, seed, None, progress, str(k)) for k, problem in enumerate(problems)
-    ]
-
-
-def solve_library(
+def solve_models(
     models: Sequence[POMDP],
-    settings: Settings | Sequence[Settings],
-    seed: int = 0,
-    directory: str | Path | None = None,
-    progress: Progress | None = None,
+    solvers: Solver | Sequence[Solver],
+    stops: Stop | Sequence[Stop],
+    *,
+    key: Array,
+    cache: str | Path | None = None,
     labels: Sequence[str] | None = None,
-    note: Callable[[str], None] = lambda text: None,
+    on_event: OnEvent = ignore,
+    save_every: float = SAVE_EVERY,
 ) -> list[Solution]:
-    """Like `solve`, with finished solutions loaded from `directory` and unfinished ones resumed.
+    """Solve each of `models`, with one solver and stop for all or one for each.
 
-    Models with equal content are solved once.
+    The result for a model is the same alone as among others. With a directory `cache`, finished solutions are loaded
+    and unfinished ones resumed, whose states are saved every `save_every` seconds. Models with equal content are solved
+    once.
     """
-    chosen = [settings] * len(models) if not isinstance(settings, Sequence) else list(settings)
-    labels = labels or [str(k) for k in range(len(models))]
-    keys = [_entry(model.content_hash(), each, seed) for model, each in zip(models, chosen, strict=True)]
-    store = _open(directory, note)
+    seed = _seed_of(key)
+    jobs = _jobs(models, solvers, stops, labels, seed)
+    store = None if cache is None else Cache(cache, on_event)
     found: dict[str, Solution] = {}
-    for key in dict.fromkeys(keys):
-        solution = store.load_solution(key) if store else None
+    for entry in dict.fromkeys(job.entry for job in jobs):
+        solution = store.load_solution(entry) if store else None
         if solution is not None:
-            found[key] = solution
-    whole = any(isinstance(each, ExactSettings) for each in chosen)
-    problems = prepare(models, whole) if len(found) < len(set(keys)) else []
-    for k, problem in enumerate(problems):
-        if keys[k] not in found:
-            found[keys[k]] = _solve_one(
-                problem, chosen[k], jax.random.key(seed), seed, store, progress, labels[k]
-            )
-    return [found[key] for key in keys]
+            found[entry] = solution
+    missing = list({job.entry: job for job in reversed(jobs) if job.entry not in found}.values())[::-1]
+    problems = _problems(jobs, missing)
+    for done, job in enumerate(missing):
+        send = _Progress(job.label, done, len(missing), on_event)
+        solution = _solve(job, problems[job.number], key, store, send, save_every)
+        solution = replace(
+            solution,
+            seed=seed,
+            solver=job.solver.name,
+            settings=settings_of(job.solver),
+            stop=job.stop,
+            model_hash=job.model_hash,
+            key=job.entry,
+        )
+        if store:
+            store.save_solution(job.entry, solution)
+        found[job.entry] = solution
+    return [found[job.entry] for job in jobs]
+
+
+def _jobs(
+    models: Sequence[POMDP],
+    solvers: Solver | Sequence[Solver],
+    stops: Stop | Sequence[Stop],
+    labels: Sequence[str] | None,
+    seed: int,
+) -> list[Job]:
+    count = len(models)
+    each = list(solvers) if isinstance(solvers, Sequence) else [solvers] * count
+    until = list(stops) if isinstance(stops, Sequence) else [stops] * count
+    names = labels or [str(k) for k in range(count)]
+    jobs = []
+    for k, (model, solver, stop, label) in enumerate(zip(models, each, until, names, strict=True)):
+        solver.check(stop)
+        model_hash = model.content_hash()
+        entry = entry_key(model_hash, solver, stop, seed)
+        jobs.append(Job(k, label, model, solver, stop, model_hash, entry))
+    return jobs
+
+
+def _problems(jobs: Sequence[Job], missing: Sequence[Job]) -> dict[int, Problem]:
+    """The problems of all jobs, by number; those of solvers that want every state apart, so they change no other."""
+    problems: dict[int, Problem] = {}
+    for every_state in {job.solver.every_state for job in missing}:
+        group = [job for job in jobs if job.solver.every_state == every_state]
+        for job in group:
+            if float(job.model.discount) >= 1:
+                raise JatpoError(
+                    f"model {job.number} has discount 1: an infinite horizon needs a discount below 1"
+                )
+        made = prepare([job.model for job in group], every_state)
+        problems |= {job.number: problem for job, problem in zip(group, made, strict=True)}
+    return problems
 
 
 def _seed_of(key: Array) -> int:
     """The seed that `key` was made of, or the number that its words are."""
-    return sum(word << 32 * place for place, word in enumerate(reversed(words(key))))
+    return sum(int(word) << 32 * place for place, word in enumerate(reversed(key_words(key))))
 
 
-def _open(directory: str | Path | None, note: Callable[[str], None]) -> Store | None:
-    if directory is None:
-        return None
-    from jatpo.solve.store import Store
+@dataclass(frozen=True)
+class _Progress:
+    """Reports one model's steps."""
 
-    return Store(directory, note)
+    label: str
+    done: int
+    total: int
+    on_event: OnEvent
+
+    def __call__(self, info: Info, seconds: float) -> None:
+        figures = {
+            "stage": info.stages,
+            "vectors": info.vectors,
+            "backups": info.backups,
+            "lower": info.lower,
+            "upper": info.upper,
+            "seconds": seconds,
+        }
+        self.on_event(Event(self.label, self.done, self.total, figures))
+
+    def note(self, text: str) -> None:
+        self.on_event(Event(note=f"{self.label}: {text}"))
 
 
-def _entry(model_hash: str, settings: Settings, seed: int) -> str:
-    from jatpo.solve.store import entry_key
-
-    return entry_key(model_hash, {"solver": type(settings).__name__, **dataclasses.asdict(settings)}, seed)
-
-
-def _solve_one(
-    problem: Problem,
-    settings: Settings,
-    key: Array,
-    seed: int,
-    store: Store | None,
-    progress: Progress | None,
-    label: str,
+def _solve(
+    job: Job, problem: Problem, key: Array, store: Cache | None, send: _Progress, save_every: float
 ) -> Solution:
-    """One model to the end, with states kept in `store` on the way."""
-    if isinstance(settings, ExactSettings):
-        solution = exact.solve(problem, settings, seed)
-        return _kept(store, _entry(problem.model_hash, settings, seed), solution)
-    started = time.perf_counter()
-    entry = _entry(problem.model_hash, settings, seed)
-    drawing = words(key)
-    run, guide, bound = _ready(problem, settings, store, entry, drawing)
-    if not run.stages:
-        run = run._replace(seconds=time.perf_counter() - started)
-    saved = time.monotonic()
-    while not run.stopped:
-        if progress:
-            progress(
-                label=label,
-                stage=run.stages,
-                vectors=int(run.vectors.count),
-                backups=run.backups,
-                lower=run.lower,
-                upper=min(bound, run.upper),
-                seconds=run.seconds,
-            )
-        if isinstance(settings, PerseusSettings):
-            run = perseus.advance(problem, settings, drawing, run)
-        else:
-            run = anytime.advance(problem, settings, drawing, run, guide, bound)
-        if store and not run.stopped and time.monotonic() - saved > SAVE_EVERY:
-            store.save_run(entry, run, with_beliefs=isinstance(settings, AnytimeSettings))
-            saved = time.monotonic()
-    return _kept(store, entry, finish(problem, settings, seed, run, min(bound, run.upper)))
+    """The solution of one model; its states are kept in `store` meanwhile."""
+    solver = job.solver
+    state, seconds = _start(job, problem, key, store)
+    saved, info, status = time.monotonic(), None, None
+    try:
+        while status is None:
+            began = time.perf_counter()
+            state, info = solver.step(problem, key, state)
+            seconds += time.perf_counter() - began
+            status = info.status or job.stop.reached(info, seconds)
+            send(info, seconds)
+            if store and status is None and time.monotonic() - saved > save_every:
+                store.save_run(job.entry, info.stages, seconds, solver.pack(state))
+                saved = time.monotonic()
+    except KeyboardInterrupt:
+        if store and info is not None:
+            store.save_run(job.entry, info.stages, seconds, solver.pack(state))
+            send.note(f"{Status.INTERRUPTED.value} after {info.stages} stages: {Status.INTERRUPTED.remedy}")
+        raise
+    assert info is not None
+    solution = _checked(problem, solver.solution(problem, state), job.label)
+    return replace(solution, status=status, seconds=seconds, stages=info.stages, backups=info.backups)
 
 
-def _ready(
-    problem: Problem,
-    settings: PerseusSettings | AnytimeSettings,
-    store: Store | None,
-    entry: str,
-    key: list[int],
-) -> tuple[Run, Any, float]:
-    """The run to go on with, and the upper bound: its vectors, and what it is at the start. Compiles on the way."""
-    if isinstance(settings, PerseusSettings) and problem.small:
-        run = _resume(store, entry, problem, settings, key)
-        return run, problem.small.upper, small.upper_bound(problem.small)
-    warming = [warm_up(problem)]
-    if isinstance(settings, PerseusSettings):
-        run = _resume(store, entry, problem, settings, key)
-        warming += perseus.warm_up(problem, settings, run)
-    else:
-        warming += anytime.warm_up(problem, settings)
-        run = _resume(store, entry, problem, settings, key)
-    guide = upper_vectors(problem)
-    for thread in warming:
-        thread.join()
-    return run, guide, upper_bound(problem, guide)
+def _start(job: Job, problem: Problem, key: Array, store: Cache | None) -> tuple[Any, float]:
+    """The state to continue with and the seconds it took, with what it takes to prepare a new one."""
+    kept = store.load_run(job.entry) if store else None
+    if kept is not None:
+        return job.solver.unpack(problem, key, kept[0]), kept[1]
+    began = time.perf_counter()
+    state = job.solver.init(problem, key)
+    return state, time.perf_counter() - began
 
 
-def _resume(store: Store | None, entry: str, problem: Problem, settings: Settings, key: list[int]) -> Run:
-    """The saved state of this run, or its beginning."""
-    run = store.load_run(entry) if store else None
-    if isinstance(settings, AnytimeSettings):
-        return run or anytime.begin(problem, settings, key)
-    assert isinstance(settings, PerseusSettings)
-    if run is None:
-        return perseus.begin(problem, settings, key)
-    return run._replace(beliefs=perseus.explore(problem, settings, key))
-
-
-def _kept(store: Store | None, entry: str, solution: Solution) -> Solution:
-    if store:
-        store.save_solution(entry, solution)
-    return solution
+def _checked(problem: Problem, solution: Solution, label: str) -> Solution:
+    """The solution with lower ≤ upper; bounds may cross by rounding, never by more."""
+    size = max(abs(solution.lower), abs(solution.upper), 1.0)
+    eps = float(np.finfo(problem.model.dtype).eps)
+    rounding = 64 * eps * size / (1 - float(problem.model.discount))
+    if solution.lower > solution.upper + rounding:
+        raise RuntimeError(
+            f"{label}: the lower bound {solution.lower:.6g} is above the upper bound {solution.upper:.6g}"
+        )
+    return replace(solution, upper=max(solution.upper, solution.lower))

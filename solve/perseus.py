@@ -1,10 +1,10 @@
-"""Perseus, the paper's way: randomly explored beliefs, stages that improve them all (Spaan & Vlassis 2005)."""
+"""Perseus with randomly explored beliefs and stages that improve them all (Spaan & Vlassis 2005)."""
 
 from __future__ import annotations
 
-import threading
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,124 +12,193 @@ import numpy as np
 from jax import Array
 
 from jatpo.errors import JatpoError
-from jatpo.solve import backup, points, small, stage
-from jatpo.solve.compiling import in_background, jit
-from jatpo.solve.problem import Problem, generator, upper_vectors
-from jatpo.solve.run import Run
+from jatpo.solve import backup, points, stage
+from jatpo.solve.backup import Vectors
+from jatpo.solve.base import Info, Solver, Status
+from jatpo.solve.compiling import ahead, jit
+from jatpo.solve.problem import Problem, generator, key_words
+from jatpo.solve.small import InNumPy
+from jatpo.solve.solution import Solution
+from jatpo.solve.stage import Points, StageInfo
 
 GUIDED, ROAMING = 1 << 20, 1 << 21  # the numbers of the walks' random numbers, beyond all stages
 
 jit_stage = jit(stage.stage, static_argnames="batch")
 
 
+class PerseusState(NamedTuple):
+    """A solve between two stages."""
+
+    vectors: Vectors
+    points: Points
+    words: np.ndarray  # the random key
+    stages: int
+    backups: int
+    change: float  # largest rise of a value in the last stage
+
+
+class Compiled(NamedTuple):
+    """The programs of a problem, compiled; `InNumPy` has the same for small models."""
+
+    problem: Problem
+
+    @property
+    def early(self) -> tuple[Callable[[], Any], ...]:
+        """The backup, which the upper bound needs."""
+        return (self.problem.compile_backup,)
+
+    @property
+    def upper(self) -> float:
+        """Two steps of look-ahead on the fast informed bound."""
+        return self.problem.upper
+
+    def random_walk(self, uniform: np.ndarray) -> Any:
+        """Beliefs [T, X, W] visited with actions at random."""
+        return points.jit_random_walk(uniform, self.problem.model)
+
+    def compile(self, state: PerseusState, batch: int) -> None:
+        """Compile a stage, on points that need no backup, while the upper bound is computed."""
+        value = jnp.full_like(state.points.value, -jnp.inf)
+        blank = state.points._replace(value=value)
+        turn = np.zeros(value.shape, value.dtype)
+        model, plan = self.problem.model, self.problem.plan
+        vectors, thorough = state.vectors, np.asarray(False)
+        with ahead(lambda: jit_stage(turn, model, plan, blank, vectors, thorough, batch=batch)):
+            _ = self.problem.upper_vectors
+        _ = self.problem.upper
+
+    def stage(
+        self, turn: np.ndarray, old: Points, vectors: Vectors, thorough: bool, batch: int, capacity: int
+    ) -> tuple[Vectors, Points, StageInfo]:
+        """One stage; room for vectors is doubled up to `capacity` where it runs out."""
+        model, plan, thoroughly = self.problem.model, self.problem.plan, np.asarray(thorough)
+        while True:
+            found = jit_stage(turn, model, plan, old, vectors, thoroughly, batch=batch)
+            if not found[2].full or vectors.alpha.shape[0] >= capacity:
+                return found
+            vectors = backup.grow(vectors, capacity)
+
+
 @dataclass(frozen=True)
-class PerseusSettings:
-    """Randomly explored belief points and a number of stages; the defaults are the paper's on gridworld."""
+class Perseus(Solver):
+    """Randomly explored belief points; the defaults are the paper's on gridworld.
+
+    Converged when a stage that draws all points raises none of them by `tolerance`.
+    """
 
     beliefs: int = 5000
-    stages: int = 50
     tolerance: float = 0.01
-    steps: int = 0  # of a random walk; 0 means as many as stages
+    steps: int = 50  # of a random walk
     batch: int = 64  # points backed up at once
     capacity: int = 8192  # vectors at most, in whole tiles
+    name: ClassVar[str] = "perseus"
+    limits: ClassVar[tuple[str, ...]] = (
+        "gap",
+        "stages",
+    )  # by the clock, a result would depend on the machine
+    room: ClassVar[int] = backup.FIRST_ROOM
+    compiled: ClassVar[bool] = False  # whether small models are compiled too
 
     def __post_init__(self) -> None:
-        for name in ("beliefs", "stages", "batch", "capacity"):
+        for name in ("beliefs", "steps", "batch", "capacity"):
             if getattr(self, name) < 1:
-                raise JatpoError(f"{name} is {getattr(self, name)}, expected at least 1")
-        if self.tolerance < 0:
-            raise JatpoError(f"the tolerance is {self.tolerance}, expected 0 or more")
+                raise JatpoError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not self.tolerance >= 0:
+            raise JatpoError(f"tolerance must be at least 0, got {self.tolerance}")
+
+    def kernels(self, problem: Problem) -> Compiled | InNumPy:
+        """NumPy where the model is small: a program takes longer to compile than such a model takes to solve."""
+        return Compiled(problem) if self.compiled or problem.small is None else problem.small
+
+    def init(self, problem: Problem, key: Array) -> PerseusState:
+        """One vector, the floor of all values."""
+        words = key_words(key)
+        beliefs = explore(problem, self, words)
+        floor = np.asarray(problem.floor, problem.model.dtype)
+        room = min(self.room, self.capacity)
+        vectors = backup.fill(np.full((1, 1), floor), np.zeros(1), len(beliefs), room)
+        count = beliefs.shape[1]
+        parts = jax.device_put((beliefs, np.full(count, floor), np.zeros(count, np.int32)))
+        return self._ready(problem, PerseusState(vectors, Points(*parts), words, 0, 0, np.inf))
+
+    def _ready(self, problem: Problem, state: PerseusState) -> PerseusState:
+        self.kernels(problem).compile(state, self.batch)
+        return state
+
+    def step(self, problem: Problem, key: Array, state: PerseusState) -> tuple[PerseusState, Info]:
+        """One stage.
+
+        A change below the tolerance alone proves nothing, see `stage`: the next stage is then a thorough one.
+        """
+        del key  # `state` has its words
+        kernels, old = self.kernels(problem), state.points
+        turn = generator(state.words, state.stages + 1).random(old.value.shape, old.value.dtype)
+        thorough = state.change < self.tolerance
+        found = kernels.stage(turn, old, state.vectors, thorough, self.batch, self.capacity)
+        vectors, new, info = found
+        if info.full:
+            return state, self._info(problem, state, Status.CAPACITY_REACHED)
+        change, backups = float(info.change), state.backups + int(info.backups)
+        status = Status.CONVERGED if thorough and change < self.tolerance else None
+        state = PerseusState(vectors, new, state.words, state.stages + 1, backups, change)
+        return state, self._info(problem, state, status)
+
+    def _info(self, problem: Problem, state: PerseusState, status: Status | None) -> Info:
+        count = int(state.vectors.count)
+        lower = _lower(problem, state)
+        return Info(state.stages, state.backups, count, lower, self.kernels(problem).upper, status)
+
+    def solution(self, problem: Problem, state: PerseusState) -> Solution:
+        """The vectors, over all states of the original model."""
+        return Solution(
+            policy=problem.policy(state.vectors),
+            lower=_lower(problem, state),
+            upper=self.kernels(problem).upper,
+            mean_value=float(np.mean(np.asarray(state.points.value))),
+        )
+
+    def pack(self, state: PerseusState) -> dict[str, np.ndarray]:
+        """All but the belief points, which the key gives again."""
+        numbers = {name: np.asarray(getattr(state, name)) for name in ("stages", "backups", "change")}
+        points = {"value": np.asarray(state.points.value), "vector": np.asarray(state.points.vector)}
+        return backup.pack(state.vectors) | points | numbers
+
+    def unpack(self, problem: Problem, key: Array, arrays: dict[str, np.ndarray]) -> PerseusState:
+        """The state that was packed into `arrays`."""
+        words = key_words(key)
+        parts = jax.device_put((explore(problem, self, words), arrays["value"], arrays["vector"]))
+        numbers = int(arrays["stages"]), int(arrays["backups"]), float(arrays["change"])
+        return self._ready(problem, PerseusState(backup.unpack(arrays), Points(*parts), words, *numbers))
 
 
-def explore(problem: Problem, settings: PerseusSettings, key: Array | list[int]) -> np.ndarray:
+def _lower(problem: Problem, state: PerseusState) -> float:
+    """The value of the initial belief."""
+    if not state.stages:
+        return problem.floor
+    initial = np.asarray(problem.model.initial)[: state.vectors.alpha.shape[1]]
+    return float(np.max(np.asarray(state.vectors.alpha).dot(initial)))
+
+
+def explore(problem: Problem, settings: Perseus, words: np.ndarray) -> np.ndarray:
     """The belief points [X, B] of random walks; of a small model only its own states.
 
-    Where they hardly come near a reward, the stages find little or nothing to carry back. Half as many points are then
-    added from walks that the upper bound guides, and as many from walks that roam: an ad hoc agent that takes the model
-    for another's comes to beliefs far from the start and far from this model's own way.
+    Where they hardly reach a reward, the stages find little or nothing to propagate. Half as many points are then added
+    from walks that the upper bound guides, and as many from walks that repeat actions: an ad hoc agent that mistakes
+    the true model for another visits beliefs far from the start and far from those of this model's own policy.
     """
-    steps, count = settings.steps or settings.stages, settings.beliefs
-    model, tiny = problem.model, problem.small
-    walk = points.jit_random_walk if tiny is None else lambda uniform, _: small.random_walk(uniform, tiny)
-    beliefs = points.explore(generator(key, 0), model, count, steps, walk)
+    model, steps, count = problem.model, settings.steps, settings.beliefs
+    kernels = settings.kernels(problem)
+    with ahead(*kernels.early):
+        beliefs = points.explore(
+            generator(words, 0), model, count, steps, lambda uniform, _: kernels.random_walk(uniform)
+        )
     real = slice(len(problem.reachable))  # the others only pad the model
     if points.meets_reward(beliefs[real], np.asarray(model.reward)[real]):
         return beliefs
-    upper, half = upper_vectors(problem), max(count // 2, 1)
+    upper, half = problem.upper_vectors, max(count // 2, 1)
     guided = points.explore(
-        generator(key, GUIDED), model, half, steps, lambda *walk: points.jit_guided_walk(*walk, upper)
+        generator(words, GUIDED), model, half, steps, lambda *walk: points.jit_guided_walk(*walk, upper)
     )
-    roaming = points.explore(generator(key, ROAMING), model, half, steps, points.jit_roaming_walk)
+    roaming = points.explore(generator(words, ROAMING), model, half, steps, points.jit_roaming_walk)
     own = slice(len(beliefs))
     return np.concatenate([beliefs, guided[own], roaming[own]], axis=1)
-
-
-def begin(problem: Problem, settings: PerseusSettings, key: Array | list[int]) -> Run:
-    """The run before its first stage: one vector below every value."""
-    started = time.perf_counter()
-    beliefs = explore(problem, settings, key)
-    floor = np.asarray(problem.floor, problem.model.dtype)
-    room = min(backup.FIRST_ROOM, settings.capacity)
-    vectors = backup.fill(np.full((1, 1), floor), np.zeros(1), len(beliefs), room)
-    count = beliefs.shape[1]
-    beliefs, value, vector = jax.device_put((beliefs, np.full(count, floor), np.zeros(count, np.int32)))
-    return Run(vectors, beliefs, value, vector, 0, 0, time.perf_counter() - started, np.inf, float(floor), "")
-
-
-def warm_up(problem: Problem, settings: PerseusSettings, run: Run) -> list[threading.Thread]:
-    """Compile a stage in a thread of its own, on points that nothing can be below."""
-    value = jnp.full_like(run.value, -jnp.inf)
-    blank = stage.Points(run.beliefs, value, run.vector)
-    turn = np.zeros(value.shape, value.dtype)
-
-    def compile_all() -> None:
-        jit_stage(
-            turn, problem.model, problem.plan, blank, run.vectors, np.asarray(False), batch=settings.batch
-        )
-
-    return [in_background(compile_all)]
-
-
-def advance(problem: Problem, settings: PerseusSettings, key: Array | list[int], run: Run) -> Run:
-    """One stage; sets `stopped` when it was the last.
-
-    A change below the tolerance alone proves nothing, see `stage`: the next stage is then a thorough one.
-    """
-    started = time.perf_counter()
-    turn = generator(key, run.stages + 1).random(run.value.shape, run.value.dtype)
-    thorough = run.change < settings.tolerance
-    vectors = run.vectors
-    while True:
-        new, after, info = _stage(problem, settings, turn, run, vectors, thorough)
-        if not info.full:
-            break
-        if problem.small or vectors.alpha.shape[0] >= settings.capacity:
-            text = f"capacity of {settings.capacity} vectors reached: raise it to go on"
-            return run._replace(stopped=text, seconds=run.seconds + time.perf_counter() - started)
-        vectors = backup.grow(vectors, settings.capacity)
-    change, stages = float(info.change), run.stages + 1
-    stopped = "all stages done" if stages >= settings.stages else ""
-    if thorough and change < settings.tolerance:
-        stopped = f"converged: no point rises by {settings.tolerance:g}"
-    initial = np.asarray(problem.model.initial)[: new.alpha.shape[1]]
-    lower = float(np.max(np.asarray(new.alpha).dot(initial)))
-    seconds = run.seconds + time.perf_counter() - started
-    backups = run.backups + int(info.backups)
-    return Run(
-        new, after.beliefs, after.value, after.vector, stages, backups, seconds, change, lower, stopped
-    )
-
-
-def _stage(
-    problem: Problem,
-    settings: PerseusSettings,
-    turn: np.ndarray,
-    run: Run,
-    vectors: backup.Vectors,
-    thorough: bool,
-) -> tuple[backup.Vectors, stage.Points, stage.StageInfo]:
-    """One stage, in NumPy where the model is small."""
-    old, batch = stage.Points(run.beliefs, run.value, run.vector), settings.batch
-    if problem.small:
-        return small.stage(turn, problem.small, old, vectors, thorough, batch, settings.capacity)
-    return jit_stage(turn, problem.model, problem.plan, old, vectors, np.asarray(thorough), batch=batch)

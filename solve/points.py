@@ -1,6 +1,6 @@
 """Belief points to back up: by random exploration from the initial belief, or by following a policy.
 
-Walkers carry a belief and no state: what they see is drawn from what the belief expects, which is the same. All
+Walkers carry a belief and no state: observations are drawn by their probability under it, which is the same. All
 walkers move at once, beliefs as columns [X, W].
 """
 
@@ -13,9 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from jatpo import filter
 from jatpo.model import POMDP
 from jatpo.solve.compiling import jit
-from jatpo.storage import BlockedObservation, pick, select
+from jatpo.storage import pick, select
 
 STRETCH = 6  # steps for which a roaming walker repeats an action, on average
 
@@ -23,36 +24,32 @@ Choose = Callable[[Array, Array], Array]  # (uniform numbers [2, W], beliefs [X,
 
 
 def walk(uniform: Array, model: POMDP, choose: Choose) -> Array:
-    """Beliefs met by W independent walkers in T steps, the initial one first: [T, X, W].
+    """Beliefs visited by W independent walkers in T steps, the initial one first: [T, X, W].
 
-    `uniform` [T, 3, W] holds all the chance there is: two numbers to choose an action, one to see something.
+    `uniform` [T, 3, W] are all random numbers: two to choose an action, one to draw an observation.
     """
-    rows = rows_of(model)
+    rows = model.observation.table(model.num_actions)
 
     def step(beliefs: Array, uniform: Array) -> tuple[Array, Array]:
         actions = choose(uniform[:2], beliefs)
-        predicted, chance = expect(model, rows, beliefs, actions)
-        seen = jax.vmap(pick, in_axes=(0, 1))(uniform[2], chance)
-        after = predicted * model.observation.likelihood_all(actions, seen)
-        return after / jnp.sum(after, axis=0, keepdims=True), beliefs
+        predicted, evidence = expect(model, rows, beliefs, actions)
+        seen = jax.vmap(pick, in_axes=(0, 1))(uniform[2], evidence)
+        likelihood = model.observation.likelihood_columns(actions, seen)
+        return filter.normalised(predicted * likelihood, predicted)[0], beliefs
 
     start = jnp.broadcast_to(model.initial[:, None], (model.num_states, uniform.shape[2]))
     return jax.lax.scan(step, start, uniform)[1]
 
 
 def expect(model: POMDP, rows: Array, beliefs: Array, actions: Array) -> tuple[Array, Array]:
-    """The predicted beliefs [X, W] and the probability of every observation [Z, W]."""
-    predicted = select(model.transition.push_all(beliefs), actions)
-    chance = jnp.einsum("dxz,xw->dzw", rows, predicted)
-    return predicted, select(chance, jnp.minimum(actions, rows.shape[0] - 1))
+    """The predicted beliefs [X, W] and the probability of every observation [Z, W].
 
-
-def rows_of(model: POMDP) -> Array:
-    """O(z | y, a) as [D, X, Z], with one D where it does not depend on the action."""
-    observation = model.observation
-    depends = not isinstance(observation, BlockedObservation) or observation.kind.shape[0] > 1
-    actions = jnp.arange(model.num_actions if depends else 1, dtype=jnp.int32)
-    return jax.vmap(observation.rows)(actions)
+    Predicted as in a backup, not by `filter.predict_columns`: that adds up in another order, and other belief points
+    would come out.
+    """
+    predicted = select(model.transition.predict_all(beliefs), actions)
+    evidence = jnp.einsum("dxz,xw->dzw", rows, predicted)
+    return predicted, select(evidence, jnp.minimum(actions, rows.shape[0] - 1))
 
 
 def random_walk(uniform: Array, model: POMDP) -> Array:
@@ -75,11 +72,11 @@ def roaming_walk(uniform: Array, model: POMDP) -> Array:
     fresh = (uniform[:, 0] * model.num_actions).astype(jnp.int32)  # [T, W]
     stays = uniform[:, 1] < 1 - 1 / STRETCH
 
-    def go_on(last: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+    def repeat(last: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
         action = jnp.where(now[1], last, now[0])
         return action, action
 
-    actions = jax.lax.scan(go_on, fresh[0], (fresh, stays))[1]
+    actions = jax.lax.scan(repeat, fresh[0], (fresh, stays))[1]
     middle = (actions.astype(uniform.dtype) + 0.5) / model.num_actions
     return random_walk(uniform.at[:, 0].set(middle), model)
 
@@ -100,8 +97,10 @@ def distinct(columns: np.ndarray) -> np.ndarray:
 
 
 def meets_reward(beliefs: np.ndarray, reward: np.ndarray) -> bool:
-    """Whether one of `beliefs` [X, B] in a thousand expects more than the least reward, by a tenth of all there is
-    to gain in `reward` [X, A]."""
+    """Whether more than one in a thousand of `beliefs` [X, B] is near a reward.
+
+    That is, it expects more than the least reward by a tenth of the range of `reward` [X, A].
+    """
     least, most = reward.min(), reward.max()
     expected = np.max(reward.T.dot(beliefs), axis=0)  # [B]
     return bool(np.mean(expected >= least + 0.1 * (most - least)) > 1e-3)
@@ -115,7 +114,7 @@ def explore(
     walk: Callable[..., Array | np.ndarray] = jit_random_walk,  # (uniform, model)
     rounds: int = 8,
 ) -> np.ndarray:
-    """Beliefs met on walks [X, count]; repeated where `rounds` rounds of walks meet fewer."""
+    """Beliefs visited on walks [X, count]; repeated where `rounds` rounds of walks visit fewer."""
     walkers = max(8, -(-count // steps))
     found: list[np.ndarray] = []
     for _ in range(rounds):

@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jatpo.belief import predict
 from jatpo.mdp import TIE
 from jatpo.model import POMDP
 
@@ -60,12 +59,13 @@ def q(model: POMDP, policy: Policy, belief: Array) -> Array:
     """q(b, a) by one step of look-ahead on the vectors [A].
 
     q(b, a) = R(b, a) + γ sum_z max_v sum_y O(z | y, a) predicted_a(y) v(y)
-    """
 
+    The value of a backup, for one belief and by any storage: it needs no plan, and has gradients in the model.
+    """
     belief = jnp.asarray(belief)  # a NumPy array could not be indexed by what is traced below
 
     def of_action(action: Array) -> Array:
-        joint = predict(model, belief, action)[:, None] * model.observation.rows(action)  # [X, Z]
+        joint = model.transition.predict(belief, action)[:, None] * model.observation.rows(action)  # [X, Z]
         return jnp.sum(jnp.max(policy.vectors @ joint, axis=0))
 
     after = jax.lax.map(of_action, jnp.arange(model.num_actions, dtype=jnp.int32))

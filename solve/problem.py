@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,19 +10,19 @@ import jax
 import numpy as np
 from jax import Array
 
-from jatpo.errors import JatpoError
 from jatpo.library import Library
 from jatpo.model import POMDP
 from jatpo.solve import bounds
-from jatpo.solve.backup import fill, jit_backup
-from jatpo.solve.compiling import in_background, jit
-from jatpo.solve.plan import Plan, make_plans, reveals
-from jatpo.solve.small import Small, shrink
+from jatpo.solve.backup import Plan, Vectors, fill, jit_backup
+from jatpo.solve.compiling import jit
+from jatpo.solve.policy import Policy
+from jatpo.solve.scoring import make_plans, reveals
+from jatpo.solve.small import InNumPy, shrink
 
 jit_qmdp = jit(bounds.qmdp)
 jit_informed = jit(bounds.informed)
 
-BATCH = 16  # beliefs backed up at once; larger batches are hardly cheaper, and less of each is of use
+BATCH = 16  # beliefs backed up at once; larger batches are hardly cheaper per belief
 
 
 @dataclass(frozen=True)
@@ -32,16 +31,39 @@ class Problem:
 
     model: POMDP
     plan: Plan
-    reveals: bool  # every observation betrays the state, whatever the plan says for the sake of others
+    reveals: bool  # every observation reveals the state; the plan may be a general one for the others' sake
     reachable: np.ndarray  # [X'], the states of the original model that `model` has
     num_states: int  # of the original model
-    floor: float  # below every value of it
-    model_hash: str
+    floor: float  # a lower bound on its values
 
     @cached_property
-    def small(self) -> Small | None:
-        """The model for Perseus in NumPy, if it is small; that does not depend on the library around it."""
-        return shrink(self.model, len(self.reachable))
+    def small(self) -> InNumPy | None:
+        """Perseus in NumPy, if the model is small; that does not depend on the library around it."""
+        found = shrink(self.model, len(self.reachable))
+        return None if found is None else InNumPy(found)
+
+    @cached_property
+    def upper_vectors(self) -> Array:
+        """Upper bounds as vectors [A, X]: the fast informed bound, or q* where observations reveal the state."""
+        start = jit_qmdp(self.model)
+        return start if self.reveals else jit_informed(self.model, start)
+
+    @cached_property
+    def upper(self) -> float:
+        """An upper bound on the optimum at the initial belief."""
+        return upper_bound(self, self.upper_vectors)
+
+    def compile_backup(self) -> None:
+        """Compile the backup of a batch, by running it on blank input."""
+        vectors = fill(np.zeros((1, 1), self.model.dtype), np.zeros(1), self.model.num_states)
+        beliefs = np.zeros((self.model.num_states, BATCH), self.model.dtype)
+        jit_backup(self.model, self.plan, beliefs, vectors)
+
+    def policy(self, vectors: Vectors) -> Policy:
+        """The vectors in use, over all states of the original model."""
+        count = int(vectors.count)
+        alpha, action = (np.asarray(part)[:count] for part in vectors[:2])
+        return Policy(*jax.device_put((self.expand(alpha), action)))
 
     def expand(self, vectors: np.ndarray) -> np.ndarray:
         """Vectors over all states of the original model; what is never reached gets the floor."""
@@ -50,29 +72,18 @@ class Problem:
         return full
 
 
-def prepare(models: Sequence[POMDP], whole: bool = False) -> list[Problem]:
+def prepare(models: Sequence[POMDP], every_state: bool = False) -> list[Problem]:
     """All models with arrays of one shape, so that they share compiled programs.
 
-    States that cannot be reached are left out unless the `whole` model is wanted.
+    States that cannot be reached are left out unless `every_state` is wanted.
     """
-    for k, model in enumerate(models):
-        if float(model.discount) >= 1:
-            raise JatpoError(f"model {k} has discount 1: an infinite horizon needs a discount below 1")
-    states = [np.arange(model.num_states) if whole else reachable_states(model) for model in models]
+    states = [np.arange(model.num_states) if every_state else reachable_states(model) for model in models]
     parts = [restrict(model, keep) for model, keep in zip(models, states, strict=True)]
     library = Library.from_models(parts)
     padded = [library.model(k) for k in range(len(models))]
     plans = make_plans(padded)
     return [
-        Problem(
-            padded[k],
-            plans[k],
-            reveals(parts[k]),
-            states[k],
-            model.num_states,
-            floor_of(model),
-            model.content_hash(),
-        )
+        Problem(padded[k], plans[k], reveals(parts[k]), states[k], model.num_states, floor_of(model))
         for k, model in enumerate(models)
     ]
 
@@ -110,24 +121,8 @@ def restrict(model: POMDP, states: np.ndarray) -> POMDP:
 
 
 def floor_of(model: POMDP) -> float:
-    """R_min / (1 - γ), below every value."""
+    """R_min / (1 - γ), a lower bound on every value."""
     return float(np.asarray(model.reward).min() / (1 - float(model.discount)))
-
-
-def upper_vectors(problem: Problem) -> Array:
-    """Vectors [A, X] above the optimum: the fast informed bound, or q* where observations betray the state."""
-    start = jit_qmdp(problem.model)
-    if problem.reveals:
-        return start
-    return jit_informed(problem.model, start)
-
-
-def warm_up(problem: Problem) -> threading.Thread:
-    """Compile the backup of a batch in a thread of its own, by running it on blank input."""
-    model = problem.model
-    vectors = fill(np.zeros((1, 1), model.dtype), np.zeros(1), model.num_states)
-    beliefs = np.zeros((model.num_states, BATCH), model.dtype)
-    return in_background(lambda: jit_backup(model, problem.plan, beliefs, vectors))
 
 
 def upper_bound(problem: Problem, upper: Array) -> float:
@@ -136,11 +131,11 @@ def upper_bound(problem: Problem, upper: Array) -> float:
     A backup is linear in the size of its belief, so the beliefs after one step need no normalising.
     """
     model = problem.model
-    initial, above = np.asarray(model.initial), np.asarray(upper)
-    value = float(np.max(above.dot(initial)))
+    initial, bound = np.asarray(model.initial), np.asarray(upper)
+    value = float(np.max(bound.dot(initial)))
     if problem.reveals:
         return value
-    vectors = fill(above, np.arange(model.num_actions), model.num_states)
+    vectors = fill(bound, np.arange(model.num_actions), model.num_states)
     after = _after_one_step(model)  # [X, A Z]
     padded = np.pad(after, ((0, 0), (0, -after.shape[1] % BATCH)))
     chunks = np.split(padded, padded.shape[1] // BATCH, axis=1)
@@ -162,15 +157,11 @@ def _after_one_step(model: POMDP) -> np.ndarray:
     return after
 
 
-def words(key: Array) -> list[int]:
-    """What a random key is made of; to be asked once, since asking takes as long as a stage of a small model."""
-    return np.asarray(jax.random.key_data(key)).ravel().tolist()
+def key_words(key: Array) -> np.ndarray:
+    """The integers of a random key; read once for a solve, since reading takes as long as a stage of a small model."""
+    return np.asarray(jax.random.key_data(key)).ravel()
 
 
-def generator(key: Array | list[int], number: int) -> np.random.Generator:
-    """The host's random numbers of round `number`: they need no compiling and stay the same on every backend.
-
-    The key may be given as its words.
-    """
-    own = words(key) if isinstance(key, Array) else key
-    return np.random.default_rng([*own, number])
+def generator(words: np.ndarray, number: int) -> np.random.Generator:
+    """The host's random numbers of round `number`: they need no compiling and are the same on every backend."""
+    return np.random.default_rng([*words.tolist(), number])

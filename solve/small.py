@@ -3,22 +3,26 @@
 With G(v, a, z) = sum_y P(y | x, a) O(z | y, a) v(y), made once a stage for all vectors v, a backup is a product with
 the belief, a maximum over v, and a sum over z of what was found. The stages are those of `jatpo.solve.stage`.
 
-All numbers here are finite. A matrix product was once reported as invalid all the same: the processor's flags also tell
-of what a library computes and throws away. So such reports are not heard.
+All numbers here are finite. A matrix product was once reported as invalid all the same: the processor's flags also
+cover what a library computes and discards. So such reports are ignored.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from jatpo import filter
 from jatpo.model import POMDP
 from jatpo.solve.backup import Vectors
 from jatpo.solve.stage import Points, StageInfo, rounding
 
 LARGEST = 1 << 17  # numbers in P(y | x, a) O(z | y, a) of a model that is solved in NumPy
-BROADEST = 128  # its pairs of an action and an observation: what vectors promise is kept for all of them
+BROADEST = 128  # its pairs of an action and an observation: G is kept for all of them
 
 
 finite = np.errstate(invalid="ignore", over="ignore")
@@ -31,7 +35,7 @@ class Small(NamedTuple):
     reward: np.ndarray  # [X, A]
     initial: np.ndarray  # [X]
     discount: np.ndarray  # []
-    upper: np.ndarray  # [A, X], above what each action is worth
+    upper: np.ndarray  # [A, X], an upper bound on the value of each action
 
 
 @finite
@@ -50,25 +54,24 @@ def shrink(model: POMDP, num_states: int) -> Small | None:
 
 @finite
 def random_walk(uniform: np.ndarray, small: Small) -> np.ndarray:
-    """Beliefs met by W walkers in T steps that act at random [T, X, W]; `uniform` [T, 3, W] as in `points.walk`."""
+    """Beliefs visited by W walkers in T steps that act at random [T, X, W]; `uniform` [T, 3, W] as in `points.walk`."""
     actions, states, symbols, _ = small.step.shape
     steps = small.step.reshape(actions, states, -1)
     walker = np.arange(uniform.shape[2])
-    beliefs, met = np.repeat(small.initial[None], len(walker), axis=0), []
-    for choice, _, luck in uniform:
-        met.append(beliefs.T)
-        action, after = (
-            (choice * actions).astype(int),
-            np.empty((len(walker), symbols, states), beliefs.dtype),
-        )
+    beliefs, visited = np.repeat(small.initial[None], len(walker), axis=0), []
+    for choice, _, draw in uniform:
+        visited.append(beliefs.T)
+        action = (choice * actions).astype(int)
+        after = np.empty((len(walker), symbols, states), beliefs.dtype)
         for a, step in enumerate(steps):
             mine = np.flatnonzero(action == a)
             after[mine] = beliefs[mine].dot(step).reshape(-1, symbols, states)
         total = np.cumsum(after.sum(axis=2), axis=1)
-        below = np.minimum(luck * total[:, -1], np.nextafter(total[:, -1], 0))  # also where luck rounds to 1
-        seen = np.argmax(total > below[:, None], axis=1)
-        beliefs = after[walker, seen] / after[walker, seen].sum(axis=1, keepdims=True)
-    return np.stack(met)
+        below = np.nextafter(total[:, -1], 0)  # also where the draw rounds to 1
+        threshold = np.minimum(draw * total[:, -1], below)
+        seen = np.argmax(total > threshold[:, None], axis=1)
+        beliefs = filter.normalised(after[walker, seen], after.sum(axis=1), axis=1, xp=np)[0]
+    return np.stack(visited)
 
 
 def upper_vectors(
@@ -108,25 +111,26 @@ def look_ahead(small: Small, after: np.ndarray, beliefs: np.ndarray) -> np.ndarr
 
 
 def backup(
-    small: Small, own: np.ndarray, after: np.ndarray, beliefs: np.ndarray, hopeful: np.ndarray
+    small: Small, own: np.ndarray, after: np.ndarray, beliefs: np.ndarray, possible: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The backup of the vectors `own` [V, X] at `beliefs` [B, X]: alpha [B, X], action [B]; `after` is their G.
 
-    Only actions that are `hopeful` [A, B] are tried; every belief needs one.
+    Apart from `backup.backup` since it runs in NumPy, where nothing compiles, and shares G among all batches of a
+    stage. Only actions that are `possible` [A, B] maximisers are tried; every belief needs one.
     """
     states, symbols, size = after.shape[1:]
-    tried, place = np.nonzero(hopeful)  # pairs of an action and a belief, by action
+    tried, place = np.nonzero(possible)  # pairs of an action and a belief, by action
     pairs, ends = beliefs[place], np.searchsorted(tried, range(len(after) + 1))
-    promised = np.empty((len(pairs), symbols * size), beliefs.dtype)
+    scores = np.empty((len(pairs), symbols * size), beliefs.dtype)
     for each, start, end in zip(after, ends[:-1], ends[1:], strict=True):
-        np.dot(pairs[start:end], each.reshape(states, -1), out=promised[start:end])
-    promised = promised.reshape(-1, size)
-    choice = promised.argmax(axis=1)
-    best = promised[np.arange(len(choice)), choice].reshape(-1, symbols).sum(axis=1)
-    q = np.full(hopeful.shape, -np.inf, beliefs.dtype)
+        np.dot(pairs[start:end], each.reshape(states, -1), out=scores[start:end])
+    scores = scores.reshape(-1, size)
+    choice = scores.argmax(axis=1)
+    best = scores[np.arange(len(choice)), choice].reshape(-1, symbols).sum(axis=1)
+    q = np.full(possible.shape, -np.inf, beliefs.dtype)
     q[tried, place] = beliefs.dot(small.reward)[place, tried] + small.discount * best
     action = q.argmax(axis=0)
-    number = np.cumsum(hopeful).reshape(hopeful.shape) - 1  # of a pair
+    number = np.cumsum(possible).reshape(possible.shape) - 1  # of a pair
     chosen = choice.reshape(-1, symbols)[number[action, np.arange(len(beliefs))]]  # [B, Z]
     follow = own[chosen].reshape(len(beliefs), -1)  # [B, Z Y]
     alpha = small.reward.T[action]
@@ -134,6 +138,12 @@ def backup(
         mine = np.flatnonzero(action == a)
         alpha[mine] += small.discount * follow[mine].dot(small.step[a].reshape(states, -1).T)
     return alpha, action
+
+
+def possible_actions(small: Small, beliefs: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """The actions whose upper bound at `beliefs` [X, B] is not below their `value` [B]: [A, B], at least one each."""
+    most = small.upper.dot(beliefs)
+    return most >= np.minimum(value - rounding(value), most.max(axis=0))
 
 
 @finite
@@ -149,16 +159,15 @@ def stage(
     """A stage like `stage.stage`; the vectors that come out fill their buffer."""
     beliefs, old, place = (np.asarray(part) for part in points)
     own, own_action = (np.asarray(part)[: int(vectors.count)] for part in vectors[:2])
-    promises, rows = ahead(small.step, own), np.ascontiguousarray(beliefs.T)
-    most = small.upper.dot(beliefs)
-    hopeful = most >= np.minimum(old - rounding(old), most.max(axis=0))
+    after, rows = ahead(small.step, own), np.ascontiguousarray(beliefs.T)
+    possible = possible_actions(small, beliefs, old)
     enough = np.full_like(old, np.inf) if thorough else old - rounding(old)
     value, vector = np.full_like(old, -np.inf), np.zeros(old.shape, np.int32)
     waiting = np.argsort(-turn)  # the points still to be drawn, in order
     found, actions, count, backups = [], [], 0, 0
     while len(waiting) and count <= capacity:
         chosen, waiting = waiting[:batch], waiting[batch:]
-        alpha, action = backup(small, own, promises, rows[chosen], hopeful[:, chosen])
+        alpha, action = backup(small, own, after, rows[chosen], possible[:, chosen])
         worse = (alpha * rows[chosen]).sum(axis=1) < old[chosen]
         kept = place[chosen[worse]]
         alpha[worse], action[worse] = own[kept], own_action[kept]
@@ -177,6 +186,33 @@ def stage(
     after: Any = beliefs, value, vector
     info: Any = np.max(value - old), backups, count > capacity
     return Vectors(*new), Points(*after), StageInfo(*info)
+
+
+@dataclass(frozen=True)
+class InNumPy:
+    """The programs of Perseus for a small model; nothing is compiled."""
+
+    small: Small
+    early: ClassVar[tuple[Callable[[], Any], ...]] = ()  # nothing to compile
+
+    @cached_property
+    def upper(self) -> float:
+        """Two steps of look-ahead on the fast informed bound."""
+        return upper_bound(self.small)
+
+    def random_walk(self, uniform: np.ndarray) -> np.ndarray:
+        """Beliefs [T, X, W] visited with actions at random."""
+        return random_walk(uniform, self.small)
+
+    def compile(self, state: Any, batch: int) -> None:
+        """Nothing."""
+        del state, batch
+
+    def stage(
+        self, turn: np.ndarray, old: Points, vectors: Vectors, thorough: bool, batch: int, capacity: int
+    ) -> tuple[Vectors, Points, StageInfo]:
+        """One stage."""
+        return stage(turn, self.small, old, vectors, thorough, batch, capacity)
 
 
 def _renumbered(numbers: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,32 +1,39 @@
-"""What a solver returns: a policy, its bounds at the start, and how it was found."""
+"""What a solver returns: a policy, its bounds at the initial belief, and how it was found."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from jax import Array
 
 from jatpo.model import POMDP
 from jatpo.solve import policy as alpha
+from jatpo.solve.base import Settings, Status, Stop
 from jatpo.solve.policy import Policy
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Alpha vectors with lower ≤ optimum ≤ upper at the initial belief."""
+    """Alpha vectors with lower ≤ optimum ≤ upper at the initial belief.
+
+    A solver gives the policy, the bounds and `mean_value`; the driver fills in the rest.
+    """
 
     policy: Policy
     lower: float
     upper: float
-    mean_value: float  # over the belief points
-    stages: int
-    backups: int
-    seconds: float
-    stopped: str  # why
-    seed: int
-    settings: dict[str, Any]
-    model_hash: str
+    mean_value: float | None = None  # over the belief points of a solver that has such
+    stages: int = 0
+    backups: int = 0
+    seconds: float = 0.0
+    status: Status = Status.CONVERGED
+    seed: int = 0
+    solver: str = ""
+    settings: Settings = field(default_factory=dict)
+    stop: Stop = field(default_factory=Stop)
+    model_hash: str = ""
+    key: str = ""  # under which it is kept on disk
 
     @property
     def gap(self) -> float:
@@ -37,7 +44,7 @@ class Solution:
         return self.policy.vectors.shape[0]
 
     def value(self, belief: Array) -> Array:
-        """The value of `belief` [X] that the policy attains at least: []."""
+        """A lower bound on the value of `belief` [X]: []."""
         return alpha.value(self.policy, belief)
 
     def q(self, model: POMDP, belief: Array) -> Array:
@@ -51,4 +58,15 @@ class Solution:
     def __repr__(self) -> str:
         bounds = f"{self.lower:.4g} ≤ v* ≤ {self.upper:.4g}"
         effort = f"{self.num_vectors} vectors, {self.stages} stages, {self.seconds:.1f} s"
-        return f"Solution({bounds}, {effort}, {self.stopped})"
+        return f"Solution({bounds}, {effort}, {self.status.value})"
+
+
+def notes(solutions: Sequence[Solution], labels: Sequence[str]) -> list[str]:
+    """A sentence for each solution that is not complete: what happened, the numbers, the remedy."""
+    return [
+        f"{label}: {solution.solver} stopped with its {solution.status.value} after {solution.stages} stages "
+        f"({solution.num_vectors} vectors, {solution.lower:.4g} ≤ v* ≤ {solution.upper:.4g}): "
+        f"{solution.status.remedy}"
+        for solution, label in zip(solutions, labels, strict=True)
+        if not solution.status.complete
+    ]

@@ -18,8 +18,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from jatpo.model import POMDP
-from jatpo.solve.backup import Vectors, backup
-from jatpo.solve.plan import Plan
+from jatpo.solve.backup import Plan, Vectors, backup
 from jatpo.solve.policy import NEVER
 
 
@@ -32,7 +31,7 @@ class Points(NamedTuple):
 
 
 class StageInfo(NamedTuple):
-    """What a stage did; `full` says that the buffer ran over and some points were not improved."""
+    """What a stage did; `full` means that the buffer was too small and some points were not improved."""
 
     change: Array  # [] largest rise of a value
     backups: Array  # [] int32
@@ -40,7 +39,7 @@ class StageInfo(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """New vectors under way and what they are worth at the points."""
+    """The new vectors so far and their values at the points."""
 
     vectors: Vectors
     value: Array  # [B], -inf before anything covers the point

@@ -51,3 +51,13 @@ def x64():
 
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture
+def registries():
+    """What a test registers is gone after it."""
+    from jatpo.domains import DOMAINS
+    from jatpo.evaluate.agents.catalogue import AGENTS
+
+    with DOMAINS.restored(), AGENTS.restored():
+        yield

@@ -20,7 +20,7 @@ from jatpo.version import __version__
 
 HELP = """Ad hoc teamwork under partial observability (ATPO) in JAX.
 
-Build or read POMDPs, solve them, and see how an agent that does not know its team fares."""
+Build or read POMDPs, solve them, and evaluate agents that do not know their team."""
 PANELS = ("Models", "Solving", "Evaluation", "Files", "Development")
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
@@ -38,7 +38,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("Models", "domains", "jatpo.cli.domains", "domains"),
     Command("Solving", "solve", "jatpo.cli.solve", "solve"),
     Command("Evaluation", "evaluate", "jatpo.cli.evaluate", "evaluate"),
-    Command("Evaluation", "experiment", "jatpo.cli.experiment", "experiment"),
+    Command("Evaluation", "experiment", "jatpo.cli.experiments", "experiment"),
     Command("Evaluation", "watch", "jatpo.cli.watch", "watch"),
     Command("Evaluation", "reproduce", "jatpo.cli.reproduce", "reproduce"),
     Command("Evaluation", "learn", "jatpo.cli.learn", "learn"),
@@ -73,7 +73,8 @@ def build(arguments: Sequence[str]) -> TyperGroup:
     for command in _needed(arguments, COMMANDS):
         target = getattr(import_module(command.module), command.attribute)
         if isinstance(target, typer.Typer):
-            app.add_typer(target, name=command.name, cls=NearestGroup, rich_help_panel=command.panel)
+            group = target.info.cls if isinstance(target.info.cls, type) else NearestGroup
+            app.add_typer(target, name=command.name, cls=group, rich_help_panel=command.panel)
         else:
             app.command(command.name, rich_help_panel=command.panel, context_settings=HELP_OPTIONS)(target)
     group = typer.main.get_command(app)

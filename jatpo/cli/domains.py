@@ -9,23 +9,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jatpo.cli.output import print_json, print_table
+from jatpo.cli.output import print_json
 from jatpo.errors import JatpoError, unknown
+from jatpo.tables import Column, Table
 
 if TYPE_CHECKING:
     from jatpo.domains.compare import Comparison, Rows
+    from jatpo.domains.domain import Domain
     from jatpo.domains.parameters import Parameter
-    from jatpo.domains.registry import Domain
     from jatpo.domains.scene import Scene
 
 COMPARE_NOTES = """
 teammate: states in which it acts differently; rewards: states; dynamics, sensors: rows (action, state);
-max: largest total variation (rewards: largest difference); evidence: can any history tell the two apart?
+max: largest total variation (rewards: largest difference); evidence: can any history distinguish the two?
 """
 
 
 def domains(
-    name: Annotated[str | None, typer.Argument(help="A domain to show; without it all are listed.")] = None,
+    name: Annotated[str | None, typer.Argument(help="A domain to show; default: a list of all.")] = None,
     rules: Annotated[
         str,
         typer.Option(help="as_run (the rules behind the published tables) or as_written (the paper's text)."),
@@ -41,8 +42,8 @@ def domains(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the domains, or show one: its map, its models, its rules."""
+    from jatpo.domains.domain import get
     from jatpo.domains.parameters import RULES
-    from jatpo.domains.registry import get
 
     if rules not in RULES:
         raise unknown("rule set", rules, RULES)
@@ -73,7 +74,7 @@ def _chosen(domain: Domain, rules: str, model: int | None, pool: bool) -> list[i
 
 
 def _list(rules: str, json: bool) -> None:
-    from jatpo.domains.registry import get, names
+    from jatpo.domains.domain import get, names
 
     rows = [_facts(get(name), rules) for name in names()]
     if json:
@@ -81,9 +82,9 @@ def _list(rules: str, json: bool) -> None:
         return
     for row in rows:
         row["states"] = ", ".join(map(str, sorted(set(row["states"]), reverse=True)))
-    columns = ("name", "models", "pool", "states", "actions", "observations", "noise", "horizon", "discount")
-    lines = [[row[column] for column in (*columns, "summary")] for row in rows]
-    print_table(("domain", *columns[1:], "what"), lines, title=f"Domains under the rules {rules}")
+    columns = ("models", "pool", "states", "actions", "observations", "noise", "horizon", "discount")
+    shown = [Column("name", "domain"), *columns, Column("summary", "what")]
+    print(Table(rows, shown, f"Domains under the rules {rules}"))
     print("\n'jatpo domains NAME' shows one of them; rule sets: as_run, as_written (--rules).")
 
 
@@ -136,17 +137,17 @@ def _show(domain: Domain, rules: str, models: list[int], json: bool) -> None:
     print(f"{domain.name}: {domain.summary}\n")
     _print_picture(shown, picture, f"model {models[0]}, rules {rules}")
     print(f"{_variables(domain.structure(models[0], rules))}\n")
-    print_table(("model", "label"), [(k, labels[k]) for k in models])
+    print(Table.of(("model", "label"), [(k, labels[k]) for k in models]))
     if len(labels) > len(models):
         print(f"{len(labels)} models are in the pool (--pool).")
     if len(models) > 1:
         words = ", ".join(differs) or "nothing: they coincide exactly"
-        print(f"\nThe models differ in {words} (--compare says how much).")
+        print(f"\nThe models differ in {words} (--compare shows how much).")
     _print_rules(parameters)
 
 
 def _example(shown: Scene) -> int | None:
-    """A state to show where the empty stage says nothing: one in the middle with everybody apart."""
+    """A state to show where the empty stage is uninformative: one in the middle with all agents apart."""
     if shown.stage is None or shown.stage.fixed_goals:
         return None
     where = list(zip(*(part.tolist() for part in shown.stage.positions.values()), strict=True))
@@ -189,13 +190,13 @@ def _print_rules(parameters: list[Parameter]) -> None:
             (part.name, _brief(part.as_run), _brief(part.as_written), _meaning(part)) for part in differing
         ]
         print()
-        print_table(("parameter", "as_run", "as_written", "meaning"), rows, title="The rule sets differ in")
+        print(Table.of(("parameter", "as_run", "as_written", "meaning"), rows, "The rule sets differ in"))
     else:
         print("\nThe rule sets agree.")
     shared = [(part.name, _brief(part.as_run), _meaning(part)) for part in parameters if not part.differs]
     if shared:
         print()
-        print_table(("parameter", "value", "meaning"), shared, title="Other parameters")
+        print(Table.of(("parameter", "value", "meaning"), shared, "Other parameters"))
 
 
 def _meaning(part: Parameter) -> str:
@@ -227,7 +228,7 @@ def _compare(domain: Domain, rules: str, models: list[int], json: bool) -> None:
         print_json({"domain": domain.name, "rules": rules, "pairs": pairs, "groups": together})
         return
     titles = ("models", "teammate", "rewards", "dynamics", "sensors", "start", "coincide", "evidence")
-    print_table(titles, [_pair(pair) for pair in pairs], title=f"{domain.name}, rules {rules}: what differs")
+    print(Table.of(titles, [_pair(pair) for pair in pairs], f"{domain.name}, rules {rules}: what differs"))
     print(COMPARE_NOTES)
     if len(together) == 1:
         print(f"All {len(models)} models coincide exactly.")
@@ -268,6 +269,6 @@ def _exact(domain: Domain, rules: str, models: list[int], json: bool) -> None:
     mean = (sum(part) / len(models) for part in zip(*returns.values(), strict=True))
     lines.append(("mean", *(f"{part:.2f}" for part in mean), ""))
     titles = ("model", "value iteration", "random", "optimal value", "label")
-    print_table(titles, lines, title=f"{domain.name}, rules {rules}: exact returns over {horizon} steps")
+    print(Table.of(titles, lines, f"{domain.name}, rules {rules}: exact returns over {horizon} steps"))
     note = f"the optimal value knows the state and is discounted by {domain.discount(rules):g}"
     print(f"\nReturns are undiscounted; {note}.")

@@ -8,53 +8,52 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jatpo.cli.output import print_json, print_table
+from jatpo.cli.output import print_json
 from jatpo.errors import JatpoError
+from jatpo.tables import Table
 
 if TYPE_CHECKING:
-    from jatpo.files.library import UserLibrary
+    from jatpo.library import Library
 
 SOURCE_HELP = (
     "A .POMDP file, a library (directory or TOML file), a domain, or a model of it such as gridworld:0."
 )
 RULES_HELP = "Rule set of a domain: as_run or as_written."
-POLICIES = (".alpha", ".policy", ".policyx")
 
 
 def convert(
     source: Annotated[
-        str, typer.Argument(help="A .POMDP file or a model such as gridworld:0; or a policy file.")
+        str, typer.Argument(help="A model file or a model such as gridworld:0; or a policy file.")
     ],
     target: Annotated[
-        Path, typer.Argument(help="The file to write: .POMDP, or .alpha or .policy for a policy.")
+        Path, typer.Argument(help="The file to write: .POMDP for a model, .alpha or .policy for a policy.")
     ],
     rules: Annotated[str, typer.Option(help=RULES_HELP)] = "as_run",
 ) -> None:
-    """Write a model or a policy in another format; the suffixes say which."""
-    if Path(source).suffix.lower() in POLICIES:
-        _convert_policy(source, target)
-        return
-    from jatpo.files import write_pomdp
+    """Write a model or a policy in another format, chosen by the suffix."""
+    from jatpo.files import formats, read_policy
 
-    if target.suffix.lower() != ".pomdp":
-        raise JatpoError(f"a model cannot be written as '{target.name}': give the target the suffix .POMDP")
-    library = _resolve(source, rules)
-    if library.num_models > 1:
-        remedy = f"name one, such as {source}:0" if library.domain else "name one of its files"
-        raise JatpoError(f"'{source}' has {library.num_models} models and a file holds one: {remedy}")
-    write_pomdp(library.models[0], target)
-    print(f"{target}: {_sizes(library.models[0])}")
+    if _is_policy(source):
+        form, value = formats.find(target, "policy", write=True), read_policy(source)
+        vectors, states = value.vectors.shape
+        sizes = f"{vectors} vectors over {states} states"
+    else:
+        library = _load(source, rules)
+        form, value = formats.find(target, "model", write=True), library.member(0)
+        if library.num_models > 1:
+            remedy = f"name one, such as {source}:0" if library.domain else "name one of its files"
+            raise JatpoError(f"'{source}' has {library.num_models} models, but a file holds one: {remedy}")
+        sizes = _sizes(value)
+    assert form.write is not None  # of the formats that can be written
+    form.write(value, target)
+    print(f"{target}: {sizes}")
 
 
-def _convert_policy(source: str, target: Path) -> None:
-    from jatpo.files import read_policy, write_policy
+def _is_policy(source: str) -> bool:
+    """Whether `source` is a policy file by its suffix."""
+    from jatpo.files import formats, load  # noqa: F401 - imports the built-in formats
 
-    if target.suffix.lower() not in POLICIES:
-        raise JatpoError(f"a policy cannot be written as '{target.name}': use the suffix .alpha or .policy")
-    policy = read_policy(source)
-    write_policy(policy, target)
-    vectors, states = policy.vectors.shape
-    print(f"{target}: {vectors} vectors over {states} states")
+    return formats.holds(source) == "policy"
 
 
 def info(
@@ -62,21 +61,20 @@ def info(
     rules: Annotated[str, typer.Option(help=RULES_HELP)] = "as_run",
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show the sizes, sparsity, reach and memory of models, and what looks odd about them."""
+    """Show the sizes, sparsity, reach and memory of models, and warnings about them."""
     from jatpo.files.summary import summary
 
-    library = _resolve(source, rules, quiet=json)
+    library = _load(source, rules, quiet=json)
     models = [
         {"label": label, **summary(model)}
-        for label, model in zip(library.labels, library.models, strict=True)
+        for label, model in zip(library.labels, library.members, strict=True)
     ]
     if json:
         print_json({"name": library.name, "notes": library.notes, "models": models})
     elif len(models) == 1:
-        print_table(("fact", "value"), list(_facts(models[0]).items()), title=library.name)
+        print(Table.of(("fact", "value"), list(_facts(models[0]).items()), library.name))
     else:
-        rows = [list(_brief(model).values()) for model in models]
-        print_table(list(_brief(models[0])), rows, title=f"{library.name}: {len(models)} models")
+        print(Table([_brief(model) for model in models], title=f"{library.name}: {len(models)} models"))
     if not json:
         for model in models:
             for warning in model["warnings"]:
@@ -87,23 +85,23 @@ def check(
     source: Annotated[str, typer.Argument(metavar="FILE", help=SOURCE_HELP)],
     rules: Annotated[str, typer.Option(help=RULES_HELP)] = "as_run",
 ) -> None:
-    """Say whether models are right: ok, or the first thing that is wrong and exit code 2."""
-    if Path(source).suffix.lower() in POLICIES:
+    """Validate models: print ok, or the first error with exit code 2."""
+    if _is_policy(source):
         from jatpo.files import read_policy
 
         vectors, states = read_policy(source).vectors.shape
         print(f"ok: {vectors} vectors over {states} states")
         return
-    library = _resolve(source, rules)
-    for label, model in zip(library.labels, library.models, strict=True):
+    library = _load(source, rules)
+    for label, model in zip(library.labels, library.members, strict=True):
         print(f"ok: {label}, {_sizes(model)}")
 
 
-def _resolve(source: str, rules: str, quiet: bool = False) -> UserLibrary:
+def _load(source: str, rules: str, quiet: bool = False) -> Library:
     """The library of `source`, with its notes printed on standard error."""
-    from jatpo.files import resolve
+    from jatpo.files import load
 
-    library = resolve(source, rules)
+    library = load(source, rules=rules)
     if not quiet:
         for note in library.notes:
             print(f"jatpo: note: {note}", file=sys.stderr)

@@ -8,91 +8,91 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jatpo.cli.evaluate import (
-    Json,
-    Quiet,
-    Rules,
-    Seconds,
-    Solutions,
-    check_rules,
-    solve_options,
-    tell,
-    working,
-)
-from jatpo.cli.output import print_json, print_table
+from jatpo.cli.options import Json, Quiet, Rules, check_rules
+from jatpo.cli.output import print_json
+from jatpo.cli.progress import Progress
+from jatpo.cli.solving import DEFAULTS, Solving, print_notes, solves
 from jatpo.errors import JatpoError
+from jatpo.events import Event
+from jatpo.tables import Table
 
 if TYPE_CHECKING:
     from jatpo.learn.adapting import Learned
     from jatpo.learn.fitting import FitSettings, Fitted
 
 
+@solves
 def learn(
     name: Annotated[
         str, typer.Argument(help="A domain, one of its models (ntu:1), a .POMDP file or a library.")
     ],
     source: Annotated[
-        Path | None, typer.Option("--from", help="Histories of the ad hoc agent, one JSON object to a line.")
+        Path | None, typer.Option("--from", help="Histories of the ad hoc agent, one JSON object per line.")
     ] = None,
     what: Annotated[str, typer.Option(help="noise, prior or teammate.")] = "teammate",
     model: Annotated[
         int | None,
         typer.Option(
-            min=0, help="The model to begin with (noise: all; teammate: the best); --simulate: the true one."
+            min=0,
+            help="The model to start from; default: all (noise), the best (teammate); --simulate: the truth.",
         ),
     ] = None,
     by: Annotated[
         str,
-        typer.Option(help="teammate: by state, by features, or by variables of the state (teammate,agent)."),
+        typer.Option(
+            help="teammate: state, features, or comma-separated variables of the state (teammate,agent)."
+        ),
     ] = "state",
     out: Annotated[
-        Path | None, typer.Option(help="Directory for the library that has learned; --simulate: the file.")
+        Path | None, typer.Option(help="Directory for the learned library; --simulate: the file.")
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="teammate: in the place of the model it began with.")
+        bool, typer.Option("--replace", help="teammate: replace the model it started from.")
     ] = False,
     simulate: Annotated[
-        int | None, typer.Option(min=1, help="Write so many histories of an agent, and learn nothing.")
+        int | None, typer.Option(min=1, help="Write this number of simulated histories instead of learning.")
     ] = None,
-    agent: Annotated[str, typer.Option(help="--simulate: who plays, by name.")] = "atpo",
+    agent: Annotated[str, typer.Option(help="--simulate: the agent, by name.")] = "atpo",
     noise: Annotated[
-        float | None, typer.Option(min=0, max=1, help="--simulate: the true noise, if not the domain's own.")
+        float | None,
+        typer.Option(min=0, max=1, help="--simulate: the true noise; default: the domain's own."),
     ] = None,
     horizon: Annotated[int | None, typer.Option(min=1, help="--simulate: steps of an episode.")] = None,
     method: Annotated[str, typer.Option(help="gradient, or em to check it.")] = "gradient",
-    steps: Annotated[int, typer.Option(min=1, help="Steps of the gradient or rounds of EM, at most.")] = 300,
+    steps: Annotated[
+        int, typer.Option(min=1, help="Maximum number of gradient steps or EM iterations.")
+    ] = 300,
     rate: Annotated[float, typer.Option(help="Learning rate.")] = 0.1,
     batch: Annotated[int, typer.Option(min=1, help="Histories for each step.")] = 64,
-    held_out: Annotated[float, typer.Option(help="Share of the histories that decides when to stop.")] = 0.2,
+    held_out: Annotated[
+        float, typer.Option(help="Share of the histories held out for early stopping.")
+    ] = 0.2,
     trust: Annotated[
-        float, typer.Option(min=0, help="Imagined visits to each state that agree with the start.")
+        float, typer.Option(min=0, help="Pseudo-visits to each state in agreement with the start.")
     ] = 1.0,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the batches and of --simulate.")] = 0,
     rules: Rules = "as_run",
-    seconds: Seconds = None,
-    solutions: Solutions = None,
+    solving: Solving = DEFAULTS,
     checkpoints: Annotated[
-        Path | None, typer.Option(help="Where a fit is kept while it runs ('learn' beside the solutions).")
+        Path | None, typer.Option(help="Directory for checkpoints; default: 'learn' beside the solutions.")
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Learn from what an ad hoc agent did and saw: the noise, the prior over models, or a teammate.
+    """Learn from an ad hoc agent's actions and observations: the noise, the prior over models, or a teammate.
 
     Give --from HISTORIES.jsonl to learn, or --simulate N --out HISTORIES.jsonl for histories to try it on.
-    A fit that is stopped goes on when the same command is given again.
+    A fit that was interrupted resumes when the same command is given again.
     """
     check_rules(rules)
     if simulate is not None:
         if source is not None or out is None:
             raise JatpoError("--simulate writes histories: give --out FILE.jsonl, and no --from")
-        _simulate(
-            name, simulate, agent, model, noise, horizon, out, seed, rules, seconds, solutions, json, quiet
-        )
+        _simulate(name, simulate, agent, model, noise, horizon, out, seed, rules, solving, json, quiet)
         return
     if source is None:
         raise JatpoError(
-            "there is nothing to learn from: give --from HISTORIES.jsonl, or --simulate N for some"
+            "no histories to learn from: give --from HISTORIES.jsonl, or --simulate N to make some"
         )
     from jatpo.learn.fitting import FitSettings
 
@@ -118,29 +118,31 @@ def _learn(
     json: bool,
     quiet: bool,
 ) -> None:
-    """Read, fit, write, tell."""
-    from jatpo.files import resolve
+    """Read, fit, write, report."""
+    from jatpo.disk import check_new_directory
+    from jatpo.files import load, save
     from jatpo.learn import adapting, read_histories
-    from jatpo.learn.entry import check_target, write_library
     from jatpo.solve import default_directory
 
     if out is not None:
-        check_target(out)
-    library = resolve(name, rules)
-    tell(library.notes)
-    first = library.models[0]
+        check_new_directory(out)
+    library = load(name, rules=rules)
+    print_notes(library.notes)
+    first = library.member(0)
     histories = read_histories(source, first.actions, first.observations)
-    with working(f"learning {what} of {name}", quiet) as progress:
-        progress.update(0, settings.steps, histories=histories.num_histories)
+    with Progress(f"learning {what} of {name}", quiet) as progress:
+        progress(Event("", 0, settings.steps, {"histories": histories.num_histories}))
         chosen = adapting.plan(library, histories, what, model, by)
         kept = checkpoints or default_directory() / "learn"
-        options = {"seed": seed, "directory": kept, "progress": progress.update}
+        options = {"seed": seed, "directory": kept, "on_event": progress}
         fitted = adapting.learn(chosen, histories, settings, method, **options)
     learned = adapting.conclude(library, chosen, fitted, replace)
     if out is not None:
-        write_library(out, library, learned.entries, learned.prior)
+        save(learned.library, out)
     facts = {
-        **learned.facts,
+        "what": learned.what,
+        "model": learned.model,
+        **learned.result._asdict(),
         "histories": histories.num_histories,
         **_fit_facts(fitted),
         "out": out and str(out),
@@ -148,38 +150,28 @@ def _learn(
     if json:
         print_json({**facts, "curve": fitted.curve})
         return
-    print_table(
-        ("measure", "start", "learned"), _rows(learned, fitted), title=_title(name, what, library, learned)
-    )
+    heads = ("measure", "start", "learned")
+    print(Table.of(heads, _rows(learned, fitted), _title(name, what, library, learned)))
     print(f"\n{histories.num_histories} histories, {fitted.steps} steps, stopped: {fitted.stopped}")
     if out is not None:
         print(f"the library is in {out}; try: jatpo evaluate {out}")
 
 
 def _title(name: str, what: str, library: Any, learned: Learned) -> str:
-    begun = learned.facts["model"]
+    begun = learned.model
     return f"{what} of {name}" + (
-        "" if begun is None else f", beginning with model {begun} ({library.labels[begun]})"
+        "" if begun is None else f", starting from model {begun} ({library.labels[begun]})"
     )
 
 
 def _rows(learned: Learned, fitted: Fitted) -> list[tuple[Any, ...]]:
     """What has changed, as a table."""
-    facts = learned.facts
     rows: list[tuple[Any, ...]] = [
-        ("log likelihood per history, learned from", fitted.start_log_likelihood, fitted.log_likelihood)
+        ("log-likelihood per history, learned from", fitted.start_log_likelihood, fitted.log_likelihood)
     ]
     if fitted.held_out is not None:
-        rows.append(("log likelihood per history, held out", fitted.start_held_out, fitted.held_out))
-    if facts["what"] == "noise":
-        rows.append(("noise", facts["start"], facts["noise"]))
-    elif facts["what"] == "prior":
-        pairs = zip(facts["prior"].items(), facts["start"], strict=True)
-        rows += [(f"prior of {label}", start, share) for (label, share), start in pairs]
-    else:
-        rows.append(("distance of the policy, mean over rows", 0.0, facts["moved_mean"]))
-        rows.append(("distance of the policy, largest", 0.0, facts["moved_most"]))
-    return rows
+        rows.append(("log-likelihood per history, held out", fitted.start_held_out, fitted.held_out))
+    return [*rows, *learned.result.changes()]
 
 
 def _fit_facts(fitted: Fitted) -> dict[str, Any]:
@@ -205,31 +197,31 @@ def _simulate(
     out: Path,
     seed: int,
     rules: str,
-    seconds: float | None,
-    solutions: Path | None,
+    solving: Solving,
     json: bool,
     quiet: bool,
 ) -> None:
     """Play episodes and write what the agent did and saw."""
     import jax
 
-    from jatpo.evaluate.prepare import choose_agents, prepare
+    from jatpo.evaluate.agents.catalogue import choose_agents
+    from jatpo.evaluate.solved import load_solved
     from jatpo.learn import simulate, write_histories
     from jatpo.learn.simulation import changed
 
     players = choose_agents([agent])
-    with working(f"solving {name}", quiet) as progress:
-        prepared = prepare(name, players, rules, solve_options(seconds, solutions, progress), horizon=horizon)
-    tell(prepared.notes)
-    task = changed(prepared, model, noise)
-    with working(f"playing {name}", quiet) as progress:
-        progress.update(0, count)
-        histories = simulate(jax.random.key(seed), players[0], task, prepared.horizon, count)
-        progress.update(count, count)
-    first = prepared.models[0]
+    with Progress(f"solving {name}", quiet) as progress:
+        solved = load_solved(name, players, rules, options=solving.options(progress))
+    steps = horizon or solved.library.horizon
+    scenario = changed(solved.library, model, noise)
+    with Progress(f"playing {name}", quiet) as progress:
+        progress(Event("", 0, count))
+        histories = simulate(jax.random.key(seed), players[0], scenario, solved, steps, count)
+        progress(Event("", count, count))
+    first = solved.library.member(0)
     write_histories(out, histories, first.actions, first.observations)
     if json:
-        print_json({"histories": count, "steps": prepared.horizon, "agent": agent, "out": str(out)})
+        print_json({"histories": count, "steps": steps, "agent": agent, "out": str(out)})
     else:
-        print(f"{out}: {count} histories of {prepared.horizon} steps")
+        print(f"{out}: {count} histories of {steps} steps")
     sys.stdout.flush()

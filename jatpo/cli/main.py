@@ -47,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _keep_compiled_programs() -> None:
-    """Let jax keep what it compiles between commands, in the user's cache directory, unless told otherwise."""
+    """Let jax keep what it compiles between commands, in the user's cache directory, unless configured otherwise."""
     import platform
 
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")

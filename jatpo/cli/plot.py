@@ -22,14 +22,14 @@ def plot(
         str | None, typer.Option(help="Only this figure: table, returns, relative, differences, ...")
     ] = None,
     format: Annotated[str, typer.Option(help="svg, pdf or png.")] = "svg",
-    out: Annotated[Path | None, typer.Option(help="Where to write, RESULTS/figures without it.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Where to write; default: RESULTS/figures.")] = None,
     transparent: Annotated[bool, typer.Option("--transparent", help="No white behind the figure.")] = False,
 ) -> None:
     """Draw the figures of a run again, from its tables."""
     if format not in FORMATS:
         raise unknown("format", format, FORMATS)
 
-    from jatpo.evaluate.store import write_whole
+    from jatpo.disk import write_whole
     from jatpo.report import style
     from jatpo.report.figures import FIGURES
     from jatpo.report.panels import assemble

@@ -3,27 +3,28 @@
     with Progress("solving gridworld", quiet=quiet) as progress:
         for stage in range(stages):
             ...
-            progress.update(stage + 1, stages, vectors=len(vectors), lower=value)
+            progress(Event(done=stage + 1, total=stages, figures={"vectors": len(vectors)}))
 
 On a terminal it is one live line with a bar; elsewhere one plain line every few seconds and one at
-the end; with ``quiet`` nothing. Leaving the block by Ctrl-C or an error restores the terminal and
-leaves the last state on a line of its own; the exception goes on to the caller.
+the end; with ``quiet`` nothing but notes. Leaving the block by Ctrl-C or an error restores the terminal and
+leaves the last state on a line of its own; the exception is passed on to the caller.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
-from jatpo.cli.output import format_cell
+from jatpo.events import Event
+from jatpo.tables import format_cell
 
 BAR_WIDTH = 20
 
 
 class Progress:
-    """One job's progress; at most one at a time. `title` may be set while it runs."""
+    """One job's progress: a listener to events (`jatpo.events`); at most one at a time."""
 
     def __init__(
         self,
@@ -41,7 +42,7 @@ class Progress:
         self._clock = clock
         self._done: float = 0
         self._total: float | None = None
-        self._fields: dict[str, Any] = {}
+        self._fields: Mapping[str, Any] = {}
         self._live: Any = None
         self._printed: str | None = None
 
@@ -51,9 +52,13 @@ class Progress:
             self._live = _start_live(self._render, self._stream)
         return self
 
-    def update(self, done: float, total: float | None = None, **fields: Any) -> None:
-        """Set what is done out of `total` (None: unknown) and the figures to show beside it."""
-        self._done, self._total, self._fields = done, total, fields
+    def __call__(self, event: Event) -> None:
+        """Show what is done out of the total and the figures beside it; a note gets a line of its own."""
+        if event.note:
+            self._print_note(event.note)
+            return
+        self.title = event.title or self.title
+        self._done, self._total, self._fields = event.done, event.total, event.figures
         now = self._clock()
         if not self._quiet and self._live is None and now - self._last >= self._interval:
             self._last = now
@@ -79,6 +84,15 @@ class Progress:
             parts.append(f"{format_seconds(elapsed * (self._total - self._done) / self._done)} left")
         return f"{self.title}: {', '.join(parts)}"
 
+    def _print_note(self, text: str) -> None:
+        self._print_line(f"jatpo: note: {text}")
+
+    def _print_line(self, line: str) -> None:
+        if self._live is not None:
+            self._live.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(line, file=self._stream, flush=True)
+
     def _print(self) -> None:
         line = self.line()
         if line != self._printed:
@@ -94,6 +108,18 @@ class Progress:
         bar = ProgressBar(total=self._total, completed=self._done, width=BAR_WIDTH, pulse=not self._total)
         grid.add_row(bar, Text(self.line(), no_wrap=True, overflow="ellipsis"))
         return grid
+
+
+class Steps(Progress):
+    """Progress of several steps, known by the titles of their events: each has a line and a clock of its own."""
+
+    def __call__(self, event: Event) -> None:
+        """As `Progress`; a new title ends the line of the step before."""
+        if event.title and not event.note and event.title != self.title:
+            if self._fields and not self._quiet and self.line() != self._printed:
+                self._print_line(self.line())
+            self._start = self._last = self._clock()
+        super().__call__(event)
 
 
 def format_seconds(seconds: float) -> str:

@@ -9,21 +9,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jatpo.cli.evaluate import Json, Preset, Quiet, Rules, Seconds, Seed, Solutions, Trials, check_rules
-from jatpo.cli.output import print_json, print_table
+from jatpo.cli.options import Json, Preset, Quiet, Rules, Seed, Trials, check_rules
+from jatpo.cli.output import print_json
 from jatpo.cli.progress import Progress, format_seconds
+from jatpo.cli.solving import DEFAULTS, Solving, solves
 from jatpo.errors import JatpoError
+from jatpo.events import Event
+from jatpo.tables import Table
 
 if TYPE_CHECKING:
     from jatpo.report.results import Results
-    from jatpo.report.schedule import Schedule
 
 EVERY_SIZE = "2-32"
 
 
+@solves
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME...]", help="Domains; all eleven without a name.")
+        list[str] | None, typer.Argument(metavar="[NAME...]", help="Domains; default: all eleven.")
     ] = None,
     trials: Trials = 32,
     rules: Rules = "as_run",
@@ -31,19 +34,18 @@ def reproduce(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Directory for results and report, results/reproduce without it; run again to go on."
+            help="Directory for results and report; the same command resumes there; default: results/reproduce."
         ),
     ] = None,
     sizes: Annotated[
         str | None,
         typer.Option(
             help="Library sizes for the scaling experiment on gridworld, as in 2-32 or 2,8,32, or none; "
-            "2-32 when no domain is named, none otherwise."
+            "default: 2-32 when no domain is named, otherwise none."
         ),
     ] = None,
     preset: Preset = "exact",
-    seconds: Seconds = None,
-    solutions: Solutions = None,
+    solving: Solving = DEFAULTS,
     pictures: Annotated[
         Path | None, typer.Option(help="Also draw replay.png and results.png into this directory.")
     ] = None,
@@ -52,62 +54,43 @@ def reproduce(
 ) -> None:
     """Build, solve, play and compare with the published numbers; write a report.
 
-    Solves by the paper's settings. What has been done is kept: the same command goes on where it was stopped,
+    Solves by the paper's settings. What has been done is kept: the same command resumes where it was stopped,
     and more trials or domains add to what is there.
     """
     chosen = _chosen(names)
     check_rules(rules)
     wanted = _sizes(sizes, chosen, everything=not names)
 
-    from jatpo.evaluate.solutions import in_seconds
+    from jatpo.evaluate.experiment import Config
     from jatpo.report.pictures import draw_pictures
     from jatpo.report.plan import Plan
-    from jatpo.report.reproduce import Reproduction
+    from jatpo.report.reproduction import reproduce
 
-    settings = None if seconds is None else in_seconds(seconds)
-    plan = Plan(chosen, trials, seed, rules, preset, wanted, settings=settings, solutions=solutions)
-    progress = Overall("reproducing", quiet)
-    with progress:
-        work = Reproduction(plan, out or _default(rules), progress.follow)
-        results = work.run()
-        report = work.write_report(results)
+    config = Config(trials, seed, rules, preset, solving.request(), solving.solutions)
+    directory = out or _default(rules)
+    with Overall("reproducing", quiet) as progress:
+        found = reproduce(Plan(chosen, wanted, config), directory, progress)
         if pictures:
-            draw_pictures(pictures, results, work.episodes)
-        progress.finish()
+            draw_pictures(pictures, found.results, found.episodes)
+        progress(Event("reproducing", 1.0, 1.0))
     if json:
-        print_json({"directory": work.store.directory, "report": report, **results.tables})
+        print_json({"directory": directory, "report": found.report, **found.results.tables})
     else:
-        show(results)
-        print(f"\nThe report is {report}; open it in a browser.")
+        show(found.results)
+        print(f"\nThe report is {found.report}; open it in a browser.")
 
 
 class Overall(Progress):
     """Progress over all steps: what is being done, how much of the whole is done, how long it still takes."""
 
-    _schedule: Schedule | None = None
-    _text = ""
-    _finished = False
-
-    def follow(self, schedule: Schedule, text: str) -> None:
-        """Show where a schedule is."""
-        self._schedule, self._text = schedule, text
-        self.update(schedule.done, 1.0)
-
-    def finish(self) -> None:
-        """All is done."""
-        self._finished = True
-        self.update(1.0, 1.0)
-
     def line(self) -> str:
         """As in ``solving ntu (step 3 of 10): model 1 of 4, stage 12; 31 % done, 20 s, about 45 s left``."""
         elapsed = format_seconds(self._clock() - self._start)
-        schedule = self._schedule
-        if schedule is None or self._finished:
-            return f"{self.title}: {'done, ' if self._finished else ''}{elapsed}"
-        inside = f"{self._text}; " if self._text else ""
-        where = f"{schedule.step.title} (step {schedule.number} of {len(schedule.steps)})"
-        left = format_seconds(schedule.left)
-        return f"{where}: {inside}{100 * schedule.done:.0f} % done, {elapsed}, about {left} left"
+        if "left" not in self._fields:
+            return f"{self.title}: {'done, ' if self._done else ''}{elapsed}"
+        inside = f"{self._fields['doing']}; " if self._fields["doing"] else ""
+        left = format_seconds(self._fields["left"])
+        return f"{self.title}: {inside}{100 * self._done:.0f} % done, {elapsed}, about {left} left"
 
 
 def _chosen(names: Sequence[str] | None) -> list[str]:
@@ -120,14 +103,14 @@ def _chosen(names: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(domains.get(name).name for name in names))
 
 
-def _sizes(text: str | None, chosen: Sequence[str], everything: bool) -> list[int]:
-    from jatpo.cli.experiment import parse_sizes
+def _sizes(text: str | None, chosen: Sequence[str], everything: bool) -> Sequence[int]:
+    from jatpo.evaluate.option_fields import integers
 
     if text is None:
         text = EVERY_SIZE if everything else "none"
     if text == "none":
-        return []
-    sizes = parse_sizes(text)
+        return ()
+    sizes = integers(text)
     if "gridworld" not in chosen:
         raise JatpoError(
             "--sizes is for the scaling experiment on gridworld: name gridworld too, or leave it out"
@@ -154,7 +137,7 @@ def show(results: Results) -> None:
     lines = [(name, *(_cell(cells[name, agent]) for agent in agents)) for name in results.domains()]
     columns = ("domain", *(mark(agent).label for agent in agents))
     trials = results.run["trials"]
-    print_table(columns, lines, title=f"Table 3: mean returns over {trials} trials (published)")
+    print(Table.of(columns, lines, f"Table 3: mean returns over {trials} trials (published)"))
     if any(row.get("compatible") is False for row in results["summary"]):
         print("! differs from the published mean by more than three standard errors, both counted")
     width = min(os.get_terminal_size().columns, 110) if os.isatty(1) else 110

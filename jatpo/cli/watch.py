@@ -2,47 +2,36 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jatpo.cli.evaluate import (
-    Json,
-    Preset,
-    Quiet,
-    Rules,
-    Seconds,
-    Solutions,
-    check_rules,
-    solve_options,
-    tell,
-)
+from jatpo.cli.options import Json, Preset, Quiet, Rules, check_rules
 from jatpo.cli.output import print_json
 from jatpo.cli.progress import Progress
-from jatpo.errors import JatpoError
+from jatpo.cli.solving import DEFAULTS, Solving, solves
 
 if TYPE_CHECKING:
     from jatpo.report.episode import Episode
 
 
+@solves
 def watch(
     name: Annotated[
         str, typer.Argument(help="A domain, one of its models (ntu:1), a .POMDP file or a library.")
     ],
-    agent: Annotated[str, typer.Option(help="Who plays, by name.")] = "atpo",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of world and agent, as in evaluate.")] = 0,
+    agent: Annotated[str, typer.Option(help="The agent, by name.")] = "atpo",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of environment and agent, as in evaluate.")] = 0,
     trial: Annotated[int, typer.Option(min=0, help="Which trial of an evaluation with this seed.")] = 0,
     model: Annotated[
-        int | None, typer.Option(min=0, help="The true model; drawn by the seed without it.")
+        int | None, typer.Option(min=0, help="The true model; default: drawn by the seed.")
     ] = None,
     rules: Rules = "as_run",
     preset: Preset = "exact",
-    horizon: Annotated[int | None, typer.Option(min=1, help="At most so many steps.")] = None,
-    seconds: Seconds = None,
-    solutions: Solutions = None,
+    horizon: Annotated[int | None, typer.Option(min=1, help="Maximum number of steps.")] = None,
+    solving: Solving = DEFAULTS,
     html: Annotated[Path | None, typer.Option(help="Write a page that replays it.")] = None,
     gif: Annotated[Path | None, typer.Option(help="Write an animated GIF.")] = None,
     dark: Annotated[bool, typer.Option("--dark", help="The GIF in dark colours.")] = False,
@@ -54,21 +43,23 @@ def watch(
 
     Plays in the terminal unless a file or JSON is asked for. Solves what is missing.
     """
+    from jatpo.disk import check_file, write_whole
+
     check_rules(rules)
     for file in (html, gif):
         if file is not None:
-            check_writable(file)
-    episode = _record(name, agent, seed, trial, model, rules, preset, horizon, seconds, solutions, quiet)
+            check_file(file)
+    episode = _record(name, agent, seed, trial, model, rules, preset, horizon, solving, quiet)
     if html:
         from jatpo.report.replay import page
 
-        _write(html, page(episode))
-        _tell(f"the replay is in {html}", json, quiet)
+        write_whole(html, page(episode))
+        _print_path(f"the replay is in {html}", json, quiet)
     if gif:
         from jatpo.report.gif import write_gif
 
         write_gif(gif, episode, delay=max(delay, 0.02), dark=dark)
-        _tell(f"the animation is in {gif}", json, quiet)
+        _print_path(f"the animation is in {gif}", json, quiet)
     if json:
         print_json(episode.to_json())
     elif html is None and gif is None:
@@ -86,42 +77,23 @@ def _record(
     rules: str,
     preset: str,
     horizon: int | None,
-    seconds: float | None,
-    solutions: Path | None,
+    solving: Solving,
     quiet: bool,
 ) -> Episode:
     """Solve what is missing, with progress, and play the trial."""
-    from jatpo.report import episode, setting
+    from jatpo.evaluate.solved import load_solved
+    from jatpo.files import load
+    from jatpo.report import episode
 
     player = episode.choose_agent(agent, preset)
     with Progress(f"preparing {name}", quiet=quiet) as progress:
-        place = setting.prepare(name, player, rules, solve_options(seconds, solutions, progress))
-    tell(place.notes)
-    return episode.play(place, player, seed, trial=trial, model=model, horizon=horizon)
+        library = load(name, rules=rules)
+        episode.check_agent(player, library)
+        solved = load_solved(library, [player], options=solving.options(progress))
+    return episode.play(solved, player, seed, trial=trial, model=model, horizon=horizon)
 
 
-def check_writable(file: Path) -> None:
-    """Refuse a place that cannot be written, before the work begins."""
-    folder = file.absolute().parent
-    if file.is_dir():
-        raise JatpoError(f"{file} is a directory: name a file in it")
-    if not folder.is_dir():
-        raise JatpoError(f"there is no directory {folder}: make it first")
-    if not os.access(file if file.exists() else folder, os.W_OK):
-        raise JatpoError(f"{file} cannot be written: choose another place or change its permissions")
-
-
-def _write(file: Path, text: str) -> None:
-    """Write `text` whole or not at all."""
-    partial = file.absolute().with_name(f".{file.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, file)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _tell(text: str, json: bool, quiet: bool) -> None:
-    """A word on standard output, where JSON does not need it."""
+def _print_path(text: str, json: bool, quiet: bool) -> None:
+    """Print `text`, on standard error where standard output is JSON."""
     if not quiet:
         print(text, file=sys.stderr if json else sys.stdout)

@@ -1,6 +1,6 @@
 """Domains and libraries as environments for agents of other frameworks.
 
-    make("gridworld")                          pure reset and step functions in the gymnax manner
+    make("gridworld")                          pure reset and step functions as in gymnax
     jatpo.envs.gymnasium.AdHocEnv("gridworld")       one agent, for Gymnasium; AdHocVectorEnv for many at once
     jatpo.envs.pettingzoo.TeamEnv("gridworld")       the agent and its teammate, for PettingZoo
 

@@ -17,7 +17,7 @@ from jatpo.envs.functional import Params, State, reset, step_env
 
 
 class Episode(NamedTuple):
-    """An episode under way."""
+    """The state of an episode."""
 
     seed: Array  # [] key
     number: Array  # [] int32
@@ -25,7 +25,7 @@ class Episode(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a step brings: observation [], reward [], whether the horizon is reached []."""
+    """The result of a step: observation [], reward [], whether the horizon is reached []."""
 
     observation: Array
     reward: Array
@@ -33,7 +33,7 @@ class Outcome(NamedTuple):
 
 
 def _begin(params: Params, seed: Array, number: Array) -> tuple[Episode, Outcome]:
-    """Episode `number` and its first outcome: nothing yet, reward 0."""
+    """Episode `number` and its first outcome: no observation, reward 0."""
     key = jax.random.fold_in(jax.random.fold_in(seed, number), 0)
     observation, state = reset(key, params)
     nothing = jnp.zeros((), params.world.reward.dtype), jnp.asarray(False)
@@ -47,8 +47,8 @@ def _advance(params: Params, episode: Episode, action: Array) -> tuple[Episode, 
     return episode._replace(state=state), Outcome(observation, reward, ended)
 
 
-def _go_on(params: Params, episode: Episode, action: Array) -> tuple[Episode, Outcome]:
-    """One step; where the episode has ended, the beginning of the next, whatever the action."""
+def _advance_or_begin(params: Params, episode: Episode, action: Array) -> tuple[Episode, Outcome]:
+    """One step; where the episode has ended, the start of the next one, whatever the action."""
     ended = episode.state.time >= params.horizon
     old, outcome = _advance(params, episode, action)
     new, first = _begin(params, episode.seed, episode.number + 1)
@@ -63,7 +63,7 @@ def _go_on(params: Params, episode: Episode, action: Array) -> tuple[Episode, Ou
 begin = jax.jit(_begin)
 advance = jax.jit(_advance)
 begin_all = jax.jit(jax.vmap(_begin, in_axes=(None, 0, 0)))
-go_on_all = jax.jit(jax.vmap(_go_on, in_axes=(None, 0, 0)))
+advance_all = jax.jit(jax.vmap(_advance_or_begin, in_axes=(None, 0, 0)))
 make_seeds = jax.jit(jax.vmap(jax.random.key))  # numbers [N] uint32 as keys [N]
 
 

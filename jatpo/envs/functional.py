@@ -1,4 +1,4 @@
-"""A library as an environment in the gymnax manner: pure functions of a key, for jit, vmap and scan.
+"""A library as an environment with the interface of gymnax: pure functions of a key, for jit, vmap and scan.
 
     env = make("gridworld")
     observation, state = env.reset(key, env.default_params)
@@ -13,7 +13,6 @@ Shapes: A actions, X states, Z observations, K models.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -23,14 +22,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jatpo import environment, validate
+from jatpo import environment
 from jatpo.errors import JatpoError
 from jatpo.evaluate.world import joined
-from jatpo.files import UserLibrary, resolve
+from jatpo.files import load
+from jatpo.files.sources import Source
+from jatpo.library import Library
 from jatpo.model import POMDP
 from jatpo.storage import pick
 
-Source = str | os.PathLike[str] | UserLibrary
 Step = tuple[Array, "State", Array, Array, dict[str, Array]]
 
 
@@ -38,7 +38,7 @@ class Params(NamedTuple):
     """What the functions depend on, all of it traced: another prior or horizon compiles nothing."""
 
     world: POMDP  # the models joined: action k·A + a is action a of model k
-    start: Array  # [K, X], start beliefs cumulated, so that a reset in every step costs little
+    start: Array  # [K, X], cumulative start beliefs, so that a reset in every step is cheap
     prior: Array  # [K]
     horizon: Array  # [] int32
 
@@ -56,7 +56,7 @@ class Params(NamedTuple):
 
 
 class State(NamedTuple):
-    """An episode under way. None of it is for the agent's eyes."""
+    """The state of an episode, which is hidden from the agent."""
 
     model: Array  # [] int32, the true model
     state: Array  # [] int32, the hidden state
@@ -64,7 +64,7 @@ class State(NamedTuple):
 
 
 def reset(key: Array, params: Params) -> tuple[Array, State]:
-    """(nothing yet, the start of an episode)."""
+    """(no observation, the start of an episode)."""
     model_key, state_key = jax.random.split(key)
     model = pick(jax.random.uniform(model_key, dtype=params.prior.dtype), params.prior)
     uniform = jax.random.uniform(state_key, dtype=params.start.dtype)
@@ -111,9 +111,9 @@ class Discrete:
 
 @dataclass(frozen=True, eq=False)
 class Environment:
-    """A library to act in. `step` goes on with a new episode when one is done, `step_env` does not."""
+    """A library to act in. `step` starts a new episode when one is done, `step_env` does not."""
 
-    library: UserLibrary
+    library: Library
     default_params: Params
 
     @property
@@ -146,7 +146,7 @@ class Environment:
         return Discrete((params or self.default_params).num_actions)
 
     def observation_space(self, params: Params | None = None) -> Discrete:
-        """The observations and, as the last, nothing yet."""
+        """The observations and, as the last, no observation."""
         return Discrete((params or self.default_params).num_observations + 1)
 
     def reset(self, key: Array, params: Params | None = None) -> tuple[Array, State]:
@@ -171,19 +171,17 @@ def make(
     prior: Sequence[float] | np.ndarray | None = None,
 ) -> Environment:
     """The environment of a domain, one of its models (``gridworld:2``), a .POMDP file or a library."""
-    library = source if isinstance(source, UserLibrary) else resolve(source, rules, pool=pool)
-    stacked = library.stacked()
-    given = library.prior if prior is None else np.asarray(prior)
-    weights = validate.distribution(f"the prior of {library.name}", given, library.num_models)
+    library = load(source, rules=rules, pool=pool)
+    if prior is not None:
+        library = library.with_prior(prior)
     horizon = library.horizon if horizon is None else horizon
     if horizon < 1:
-        raise JatpoError(f"the horizon is {horizon}: an episode has at least one step")
-    dtype = stacked.prior.dtype
-    parts = (_cumulated(np.asarray(stacked.models.initial)), weights.astype(dtype), np.int32(horizon))
-    return Environment(library, Params(joined(stacked.models), *jax.device_put(parts)))
+        raise JatpoError(f"the horizon must be at least 1, got {horizon}")
+    start, steps = jax.device_put((_cumulative(np.asarray(library.models.initial)), np.int32(horizon)))
+    return Environment(library, Params(joined(library.models), start, library.prior, steps))
 
 
-def _cumulated(initial: np.ndarray) -> np.ndarray:
-    """Start beliefs [K, X] summed up, exactly 1 from the last possible state on."""
-    cumulated = np.cumsum(initial, axis=1, dtype=np.float64)
-    return (cumulated / cumulated[:, -1:]).astype(initial.dtype)
+def _cumulative(initial: np.ndarray) -> np.ndarray:
+    """Cumulative start beliefs [K, X], exactly 1 from the last possible state on."""
+    cumulative = np.cumsum(initial, axis=1, dtype=np.float64)
+    return (cumulative / cumulative[:, -1:]).astype(initial.dtype)

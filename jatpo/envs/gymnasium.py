@@ -1,4 +1,4 @@
-"""A library as a Gymnasium environment: the ad hoc agent acts, the teammates are part of the world.
+"""A library as a Gymnasium environment: the ad hoc agent acts, the teammates are part of the environment.
 
     env = AdHocEnv("gridworld")
     env = gymnasium.make("jatpo/AdHoc-v0", source="gridworld")
@@ -6,13 +6,12 @@
 
 Observations are numbers from 0 to Z: the model's observations, and Z for nothing yet, on reset. An episode is
 truncated at the horizon and never terminated. `info` has the true model and the hidden state, for training
-and debugging; an agent that uses them is no ad hoc agent.
+and debugging; an ad hoc agent must not use them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -64,7 +63,9 @@ class AdHocEnv(gymnasium.Env):
         self._episode: episodes.Episode | None = None
         self._ended = True
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict]:
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, object] | None = None
+    ) -> tuple[int, dict]:
         """Begin the next episode; with a seed, the first of that seed."""
         super().reset(seed=seed)
         if seed is not None or self._episode is None:
@@ -79,11 +80,9 @@ class AdHocEnv(gymnasium.Env):
     def step(self, action: int | np.integer) -> tuple[int, float, bool, bool, dict]:
         """(observation, reward, False, whether the horizon is reached, info)."""
         if self._ended:
-            raise gymnasium.error.ResetNeeded("the episode is over or has not begun: call reset() first")
+            raise gymnasium.error.ResetNeeded("the episode has ended or not begun: call reset() first")
         if not self.action_space.contains(action):
-            raise JatpoError(
-                f"there is no action {action!r}: choose from 0 to {self._params.num_actions - 1}"
-            )
+            raise JatpoError(f"unknown action {action!r}: choose from 0 to {self._params.num_actions - 1}")
         self._episode, outcome = episodes.advance(self._params, self._episode, np.int32(action))
         self._ended = bool(outcome.ended)
         return int(outcome.observation), float(outcome.reward), False, self._ended, self._info()
@@ -114,7 +113,7 @@ class AdHocVectorEnv(VectorEnv):
         prior: Sequence[float] | np.ndarray | None = None,
     ) -> None:
         if num_envs < 1:
-            raise JatpoError(f"there are {num_envs} environments to run: ask for at least one")
+            raise JatpoError(f"num_envs must be at least 1, got {num_envs}")
         self.environment = make(source, rules, pool=pool, horizon=horizon, prior=prior)
         self.num_envs = num_envs
         self.single_observation_space = spaces.Discrete(self.environment.num_observations + 1)
@@ -125,7 +124,7 @@ class AdHocVectorEnv(VectorEnv):
         self._episodes: episodes.Episode | None = None
 
     def reset(
-        self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
+        self, *, seed: int | Sequence[int] | None = None, options: Mapping[str, object] | None = None
     ) -> tuple[np.ndarray, dict]:
         """Begin an episode everywhere; `seed` may be a list with one for each environment."""
         if seed is not None or self._episodes is None:
@@ -141,8 +140,8 @@ class AdHocVectorEnv(VectorEnv):
         before, actions = begun(self._episodes), np.asarray(actions)
         if actions.shape != (self.num_envs,) or not self.action_space.contains(actions.astype(np.int64)):
             last = self._params.num_actions - 1
-            raise JatpoError(f"the actions are {actions}: give {self.num_envs} numbers from 0 to {last}")
-        self._episodes, outcome = episodes.go_on_all(self._params, before, actions.astype(np.int32))
+            raise JatpoError(f"actions must be {self.num_envs} numbers from 0 to {last}, got {actions}")
+        self._episodes, outcome = episodes.advance_all(self._params, before, actions.astype(np.int32))
         never = np.zeros(self.num_envs, np.bool_)
         return (
             np.array(outcome.observation, np.int64),
@@ -158,9 +157,7 @@ class AdHocVectorEnv(VectorEnv):
             return np.array([episodes.seed_number(self.np_random) for _ in range(self.num_envs)])
         seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int | np.integer) else list(seed)
         if len(seeds) != self.num_envs:
-            raise JatpoError(
-                f"there are {len(seeds)} seeds for {self.num_envs} environments: give one for each"
-            )
+            raise JatpoError(f"got {len(seeds)} seeds for {self.num_envs} environments: give one for each")
         super().reset(seed=int(seeds[0]))
         return np.array([episodes.seed_number(seeding.np_random(int(part))[0]) for part in seeds])
 

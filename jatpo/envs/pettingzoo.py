@@ -14,18 +14,16 @@ of the domains do. Both get the same reward. The true model is drawn from the li
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from jatpo import validate
 from jatpo.envs.extras import require
 from jatpo.envs.functional import Source
 from jatpo.envs.team import Team, draw, teams_of
 from jatpo.envs.views import MODES, Views, checked_mode
 from jatpo.errors import JatpoError
-from jatpo.files import UserLibrary, resolve
+from jatpo.files import load
 
 require("gymnasium", extra="pettingzoo")
 require("pettingzoo", extra="pettingzoo")
@@ -52,16 +50,16 @@ class TeamEnv(pettingzoo.ParallelEnv):
         render_mode: str | None = None,
     ) -> None:
         self.render_mode = checked_mode(render_mode)
-        library = source if isinstance(source, UserLibrary) else resolve(source, rules, pool=pool)
-        given = library.prior if prior is None else np.asarray(prior)
-        self.library, self.teams = library, teams_of(library)
-        self.prior = validate.distribution(f"the prior of {library.name}", given, library.num_models)
+        library = load(source, rules=rules, pool=pool)
+        if prior is not None:
+            library = library.with_prior(prior)
+        self.library, self.teams, self.prior = library, teams_of(library), library.host_prior
         self.horizon = library.horizon if horizon is None else horizon
         if self.horizon < 1:
-            raise JatpoError(f"the horizon is {horizon}: an episode has at least one step")
+            raise JatpoError(f"the horizon must be at least 1, got {horizon}")
         self.possible_agents = [AGENT, TEAMMATE]
         self.agents: list[str] = []
-        model, replies = library.models[0], self.teams[0].mmdp.teammate_actions
+        model, replies = library.member(0), self.teams[0].mmdp.teammate_actions
         largest = max(team.num_states for team in self.teams)
         self.observation_spaces = _spaces(model.num_observations + 1, largest)
         self.action_spaces = _spaces(model.num_actions, len(replies))
@@ -70,11 +68,11 @@ class TeamEnv(pettingzoo.ParallelEnv):
         self._model = self._state = self._time = 0
 
     def observation_space(self, agent: str) -> spaces.Space:
-        """What an agent may see."""
+        """The observations of an agent."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Space:
-        """What an agent may do."""
+        """The actions of an agent."""
         return self.action_spaces[agent]
 
     @property
@@ -82,15 +80,17 @@ class TeamEnv(pettingzoo.ParallelEnv):
         """The true model of this episode."""
         return self.teams[self._model]
 
-    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict, dict]:
-        """Draw a model and a start state; the agent has seen nothing yet."""
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, object] | None = None
+    ) -> tuple[dict, dict]:
+        """Draw a model and a start state; the agent has no observation yet."""
         if seed is not None:
             self._generator = np.random.default_rng(seed)
         self._model = draw(self._generator, (np.arange(len(self.teams)), self.prior))
         self._state = draw(self._generator, self.team.start())
         self._time = 0
         self.agents = list(self.possible_agents)
-        return self._seen(self.library.models[0].num_observations), self._infos()
+        return self._seen(self.library.member(0).num_observations), self._infos()
 
     def step(self, actions: dict[str, int]) -> tuple[dict, dict, dict, dict, dict]:
         """Both act at once: (observations, rewards, terminations, truncations, infos)."""
@@ -114,7 +114,7 @@ class TeamEnv(pettingzoo.ParallelEnv):
         return self._views.render(self.render_mode, self._model, self._state)
 
     def library_teammate(self, seed: int | None = None) -> LibraryTeammate:
-        """The teammate that the library's models have inside, to play it here."""
+        """The teammate that is part of the library's models, as an agent of its own."""
         return LibraryTeammate(self, np.random.default_rng(seed))
 
     def _seen(self, observation: int) -> dict[str, int]:
@@ -125,9 +125,9 @@ class TeamEnv(pettingzoo.ParallelEnv):
 
     def _checked(self, agent: str, actions: dict[str, int]) -> int:
         if not self.agents:
-            raise JatpoError("the episode is over or has not begun: call reset() first")
+            raise JatpoError("the episode has ended or not begun: call reset() first")
         if agent not in actions:
-            raise JatpoError(f"there is no action of '{agent}': both agents act in every step")
+            raise JatpoError(f"the action of '{agent}' is missing: both agents act in every step")
         mmdp = self.team.mmdp
         count = len(mmdp.actions if agent == AGENT else mmdp.teammate_actions)
         if not self.action_spaces[agent].contains(actions[agent]):
@@ -140,7 +140,7 @@ def _spaces(agent: int, teammate: int) -> dict[str, spaces.Space]:
 
 
 class LibraryTeammate:
-    """Called with the state, and the agent's action where the teammate minds it, it returns an action."""
+    """The library's teammate as a function of the state, and of the agent's action where its policy depends on it."""
 
     def __init__(self, env: TeamEnv, generator: np.random.Generator) -> None:
         self._env, self._generator = env, generator
@@ -150,5 +150,5 @@ class LibraryTeammate:
         return self._env.team.teammate(state, action)
 
     def __call__(self, state: int, action: int | None = None) -> int:
-        chances = self.probabilities(state, action)
-        return draw(self._generator, (np.arange(len(chances)), chances))
+        probabilities = self.probabilities(state, action)
+        return draw(self._generator, (np.arange(len(probabilities)), probabilities))

@@ -1,4 +1,4 @@
-"""Both agents of a domain's model in one process: the teammate is no part of the world. NumPy float64.
+"""Both agents of a domain's model in one process: the teammate is an agent of its own. NumPy float64.
 
     P(y | x, a, b), O(z | y, a), R(x, a, b)          with sum_b teammate(b | x, a) P(y | x, a, b) = P[a, x, y]
 
@@ -15,19 +15,18 @@ import numpy as np
 from jatpo import domains
 from jatpo.domains import MMDP
 from jatpo.errors import JatpoError
-from jatpo.files import UserLibrary
-from jatpo.files.library import Origin
+from jatpo.library import Library, Origin
 
 Distribution = tuple[np.ndarray, np.ndarray]
-"""What may happen [n] and how probable it is [n]."""
+"""Outcomes [n] and their probabilities [n]."""
 
 
 def draw(generator: np.random.Generator, distribution: Distribution) -> int:
     """One of the values, never one of probability 0."""
-    values, chances = distribution
-    cumulated = np.cumsum(chances)
-    place = np.searchsorted(cumulated, generator.random() * cumulated[-1], side="right")
-    return int(values[min(place, np.flatnonzero(chances)[-1])])
+    values, probabilities = distribution
+    cumulative = np.cumsum(probabilities)
+    place = np.searchsorted(cumulative, generator.random() * cumulative[-1], side="right")
+    return int(values[min(place, np.flatnonzero(probabilities)[-1])])
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +37,7 @@ class Team:
     policy: np.ndarray  # [A, X, B], the library's own teammate
     rows: np.ndarray  # [A·X + 1], where the observations of (a, y) begin
     symbols: np.ndarray  # observations one row after the other
-    chances: np.ndarray
+    probabilities: np.ndarray
 
     @property
     def num_states(self) -> int:
@@ -53,10 +52,10 @@ class Team:
         return self.mmdp.successors[action, reply, state], self.mmdp.probabilities[action, reply, state]
 
     def observations(self, state: int, action: int) -> Distribution:
-        """What the agent sees on arriving in `state`."""
+        """The agent's observations on arrival in `state`."""
         row = action * self.num_states + state
         where = slice(self.rows[row], self.rows[row + 1])
-        return self.symbols[where], self.chances[where]
+        return self.symbols[where], self.probabilities[where]
 
     def reward(self, state: int, action: int, reply: int) -> float:
         """The reward of acting in `state`, the same for both."""
@@ -66,15 +65,17 @@ class Team:
         """The probabilities [B] of the library's own teammate; `action` where it depends on the agent's."""
         choices = self.policy[:, state]
         if action is None and not np.all(choices == choices[0]):
-            raise JatpoError("this teammate depends on what the agent does: give the agent's action as well")
+            raise JatpoError(
+                "the policy of this teammate depends on the agent's action: give the action as well"
+            )
         return choices[action or 0]
 
 
-def teams_of(library: UserLibrary) -> list[Team]:
-    """A team for each model; all models must come from domains that tell the teammate from the world."""
+def teams_of(library: Library) -> list[Team]:
+    """A team for each model; all models must come from domains whose builder returns a `World`."""
     teams = [
         _team(library.name, label, origin, model.actions, model.observations)
-        for label, origin, model in zip(library.labels, library.origins, library.models, strict=True)
+        for label, origin, model in zip(library.labels, library.origins, library.members, strict=True)
     ]
     for team, label in zip(teams, library.labels, strict=True):
         ours, theirs = (part.mmdp.teammate_actions for part in (teams[0], team))
@@ -107,10 +108,10 @@ def _world(name: str, label: str, origin: Origin) -> domains.World:
     """The builder's world behind a model."""
     remedy = "two agents need a domain whose builder returns a World, such as gridworld"
     if origin.domain is None:
-        raise JatpoError(f"model '{label}' of {name} has no teammate apart from its transitions: {remedy}")
+        raise JatpoError(f"model '{label}' of {name} has no separate teammate: {remedy}")
     world = domains.get(origin.domain).structure(
         origin.model or 0, origin.rules or "as_run", **origin.overrides
     )
     if not isinstance(world, domains.World):
-        raise JatpoError(f"domain '{origin.domain}' does not tell its teammate from the world: {remedy}")
+        raise JatpoError(f"domain '{origin.domain}' has no separate teammate: {remedy}")
     return world

@@ -1,4 +1,4 @@
-"""What a person sees of a hidden state: the map of a domain as text or picture, or the state's name."""
+"""Pictures of a hidden state: the map of a domain as text or picture, or the state's name."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import numpy as np
 
 from jatpo import domains
 from jatpo.errors import unknown
-from jatpo.files import UserLibrary
+from jatpo.library import Library
 
 MODES = ("ansi", "rgb_array")
 INCHES = 4
 
 
 def checked_mode(mode: str | None) -> str | None:
-    """A render mode, or None for none at all; raises on any other word."""
+    """A render mode, or None; unknown modes are refused."""
     if mode not in (None, *MODES):
         raise unknown("render mode", mode, MODES)
     return mode
 
 
 class Views:
-    """The scenes of a library's models, made when first asked for."""
+    """The scenes of a library's models, made on first use."""
 
-    def __init__(self, library: UserLibrary) -> None:
+    def __init__(self, library: Library) -> None:
         self._library = library
         self._scenes: dict[int, domains.Scene] = {}
 
@@ -36,14 +36,7 @@ class Views:
 
     def _scene(self, model: int) -> domains.Scene:
         if model not in self._scenes:
-            origin = self._library.origins[model]
-            self._scenes[model] = (
-                domains.Scene(self._library.models[model].states)
-                if origin.domain is None
-                else domains.scene(
-                    origin.domain, origin.model or 0, origin.rules or "as_run", **origin.overrides
-                )
-            )
+            self._scenes[model] = domains.scene_of(self._library, model)
         return self._scenes[model]
 
     @cached_property

@@ -2,8 +2,8 @@
 
     read_pomdp("tiger.POMDP")                  a POMDP
     read_policy("tiger.alpha", model)          a Policy
-    load_library("mylib")                      the models of a directory or TOML file
-    resolve("gridworld:0")                     any of these, or a domain, by name
+    load("mylib")                              a Library: a directory, a file, a domain or a model of it
+    save(library, "mylib")                     a directory that `load` reads
 
 The names below are loaded on first use, so that importing this package stays quick.
 """
@@ -14,9 +14,10 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from jatpo.files.directories import save
     from jatpo.files.policies import read_policy, write_policy
     from jatpo.files.reader import read_pomdp
-    from jatpo.files.sources import UserLibrary, load_library, resolve
+    from jatpo.files.sources import load
     from jatpo.files.writer import write_pomdp
 
 _HOME = {
@@ -24,20 +25,11 @@ _HOME = {
     "write_pomdp": "writer",
     "read_policy": "policies",
     "write_policy": "policies",
-    "UserLibrary": "sources",
-    "load_library": "sources",
-    "resolve": "sources",
+    "load": "sources",
+    "save": "directories",
 }
 
-__all__ = [
-    "UserLibrary",
-    "load_library",
-    "read_policy",
-    "read_pomdp",
-    "resolve",
-    "write_policy",
-    "write_pomdp",
-]
+__all__ = ["load", "read_policy", "read_pomdp", "save", "write_policy", "write_pomdp"]
 
 
 def __getattr__(name: str) -> object:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import BinaryIO, TextIO
 from xml.parsers import expat
-from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
@@ -44,13 +43,10 @@ def read(file: BinaryIO, path: str) -> tuple[np.ndarray, np.ndarray]:
     return reader.result()
 
 
-def write(file: TextIO, vectors: np.ndarray, actions: np.ndarray, model_name: str | None) -> None:
+def write(file: TextIO, vectors: np.ndarray, actions: np.ndarray) -> None:
     """Write the vectors, all dense."""
-    model = f" model={quoteattr(model_name.encode('ascii', 'replace').decode())}" if model_name else ""
     file.write('<?xml version="1.0" encoding="ISO-8859-1"?>\n')
-    file.write(
-        f'<Policy version="0.1" type="value"{model} xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
-    )
+    file.write('<Policy version="0.1" type="value" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"')
     file.write(' xsi:noNamespaceSchemaLocation="policyx.xsd">\n')
     file.write(
         f'<AlphaVector vectorLength="{vectors.shape[1]}" numObsValue="1" numVectors="{len(vectors)}">\n'

@@ -29,7 +29,7 @@ def take(spec: Spec, window: Window, head: np.ndarray, stop: np.ndarray, time: n
 def _with_header(
     window: Window, head: np.ndarray, stop: np.ndarray, indices: int, numbers: int
 ) -> np.ndarray:
-    """The statements with so many indices, each after a colon, and then so many numbers."""
+    """The statements with the given numbers of indices, each after a colon, and of values."""
     fits = stop - head == 2 * indices + 1 + numbers
     fits &= window.colons_before[stop] - window.colons_before[head] == indices
     found = np.flatnonzero(fits)

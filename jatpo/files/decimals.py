@@ -11,7 +11,7 @@ import numpy as np
 
 
 def shortest(values: np.ndarray) -> np.ndarray:
-    """The shortest text that tells each number from its neighbours in the same precision: [N] str."""
+    """The shortest text that reads back to the same number in the same precision: [N] str."""
     if values.dtype == np.float64:
         return np.array([repr(value) for value in values.tolist()], dtype="U32")
     return values.astype("U32")
@@ -25,13 +25,13 @@ def probability_texts(values: np.ndarray, row: np.ndarray, num_rows: int) -> np.
     bad = _changed(texts.astype(np.float64), values, row, num_rows)[row]
     if bad.any():
         near = _near(values[bad], row[bad], num_rows)
-        mended = ~_changed(near, values[bad], row[bad], num_rows)[row[bad]]
-        texts[np.flatnonzero(bad)[mended]] = shortest(near[mended])
+        fixed = ~_changed(near, values[bad], row[bad], num_rows)[row[bad]]
+        texts[np.flatnonzero(bad)[fixed]] = shortest(near[fixed])
     return texts
 
 
 def _changed(read: np.ndarray, values: np.ndarray, row: np.ndarray, num_rows: int) -> np.ndarray:
-    """Whether any number of each row [num_rows] would come back as another one."""
+    """Whether any number of each row [num_rows] would read back as another one."""
     total = np.bincount(row, weights=read, minlength=num_rows)
     changed = np.zeros(num_rows, bool)
     changed[row[(read / total[row]).astype(values.dtype) != values]] = True

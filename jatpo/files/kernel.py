@@ -59,7 +59,7 @@ def _refuse_missing(writes: Writes, what: str, names: Sequence[str] | None) -> N
         return
     written = np.unique(np.concatenate(by_row)) if by_row else np.empty(0, np.int64)
     missing = int(np.append(written != np.arange(len(written)), True).argmax())
-    raise JatpoError(f"{what} has nothing for state {label(missing, names)}, expected a row for every state")
+    raise JatpoError(f"{what} has no row for state {label(missing, names)}, expected one for every state")
 
 
 def _sorted(entries: Entries, sizes: tuple[int, ...]) -> Coordinates:

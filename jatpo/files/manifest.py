@@ -11,7 +11,7 @@ policy = "tiger.policy"
 
 [[model]]
 domain = "gridworld"
-model = 0                 # without it, all models of the domain
+model = 0                 # default: all models of the domain
 rules = "as_written"
 overrides = { noise = 0.1 }
 """
@@ -22,8 +22,13 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from jatpo import domains
 from jatpo.errors import JatpoError, nearest
-from jatpo.files.library import Member, Origin, Settings, UserLibrary, combine
+from jatpo.files import formats
+from jatpo.files.combine import combine
+from jatpo.files.policies import read_policy
+from jatpo.library import HORIZON, Library, Origin, Published
+from jatpo.model import POMDP
 
 TOP = {
     "name": "text",
@@ -45,86 +50,75 @@ ENTRY = {
 }
 
 
-def read_manifest(path: Path, rules: str) -> UserLibrary:
+def read_manifest(path: Path, rules: str = "as_run") -> Library:
     """The library of the TOML file at `path`; `rules` is for domains whose entry names no rule set."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise JatpoError(f"{path} is no TOML file: {error}") from error
+        raise JatpoError(f"{path} is not a TOML file: {error}") from error
     _check(table, TOP, str(path))
     match = table.get("match")
     if match not in (None, "name"):
         raise JatpoError(f"{path}: match = '{match}' is unknown: use match = \"name\" or leave it out")
-    members = []
-    for number, entry in enumerate(table.get("model", [])):
-        members += _members(entry, path, f"{path}: model {number}", rules)
-    settings = {key: table[key] for key in ("horizon", "beliefs", "tolerance") if key in table}
+    settings = {key: table[key] for key in ("beliefs", "tolerance") if key in table}
     return combine(
-        table.get("name", path.stem),
-        members,
-        prior=table.get("prior"),
-        settings=Settings(**settings),
+        [
+            _entry(entry, path, f"{path}: model {number}", rules)
+            for number, entry in enumerate(table.get("model", []))
+        ],
         match=match,
+        name=table.get("name", path.stem),
+        prior=table.get("prior"),
+        horizon=table.get("horizon", HORIZON),
+        published=Published(**settings) if settings else None,
     )
 
 
-def _members(entry: dict[str, Any], path: Path, where: str, rules: str) -> list[Member]:
+def _entry(entry: dict[str, Any], path: Path, where: str, rules: str) -> Library:
     """The models of one [[model]] table."""
-    from jatpo.files.policies import read_policy
-
     _check(entry, ENTRY, where)
     if "file" in entry and "domain" in entry:
         raise JatpoError(f"{where} names a file and a domain: give one of them")
     if "file" not in entry and "domain" not in entry:
         raise JatpoError(f"{where} names neither a file nor a domain: give one of them")
-    if "file" in entry:
-        for key in ("model", "rules", "overrides"):
-            if key in entry:
-                raise JatpoError(f"{where} is a file and cannot have '{key}': that is for domains")
-        members = [_of_file(entry, path)]
-    else:
-        members = of_domain(
-            entry["domain"], entry.get("model"), entry.get("rules", rules), entry.get("overrides", {})
-        )
-    if len(members) > 1 and ("policy" in entry or "label" in entry):
+    found = _of_file(entry, path, where) if "file" in entry else _of_domain(entry, rules)
+    policy, label = entry.get("policy"), entry.get("label")
+    if found.num_models > 1 and (policy or label):
         raise JatpoError(
-            f"{where} stands for {len(members)} models and has one policy or label: add 'model = 0'"
+            f"{where} stands for {found.num_models} models and has one policy or label: add 'model = 0'"
         )
-    (first, *rest) = members
-    policy = read_policy(path.parent / entry["policy"], first.model) if "policy" in entry else None
-    return [Member(first.model, entry.get("label", first.label), first.origin, policy), *rest]
+    if label is not None:
+        found = found.with_labels([label])
+    if policy is not None:
+        found = found.with_policies([read_policy(path.parent / policy, found.member(0))])
+    return found
 
 
-def _of_file(entry: dict[str, Any], path: Path) -> Member:
-    from jatpo.files.reader import read_pomdp
+def _of_file(entry: dict[str, Any], path: Path, where: str) -> Library:
+    for key in ("model", "rules", "overrides"):
+        if key in entry:
+            raise JatpoError(f"{where} is a file and cannot have '{key}': that is for domains")
+    return read_model(path.parent / entry["file"])
 
-    file = path.parent / entry["file"]
-    return Member(read_pomdp(file), file.stem, Origin(file=str(file)))
+
+def read_model(file: Path) -> Library:
+    """A library of the one model in a file of any format."""
+    model = formats.read(file, formats.find(file, "model"))
+    if not isinstance(model, POMDP):
+        raise JatpoError(f"the reader of {file} returned a {type(model).__name__}: return a POMDP")
+    return Library.from_models([model], name=file.stem, labels=[file.stem], origins=[Origin(file=str(file))])
 
 
-def of_domain(
-    name: str, model: int | None, rules: str, overrides: dict[str, Any], pool: bool = False
-) -> list[Member]:
-    """A model of a domain, or those of its library, or with `pool` all there are."""
-    from jatpo import domains
-
-    labels = domains.get(name).labels(rules, **overrides)
-    count = len(labels) if pool else min(len(labels), domains.get(name).models)
-    numbers = range(count) if model is None else [model]
-    origins = [Origin(domain=name, model=number, rules=rules, overrides=overrides) for number in numbers]
-    models = [domains.make(name, number, rules, **overrides) for number in numbers]
-    return [
-        Member(made, labels[origin.model or 0], origin) for made, origin in zip(models, origins, strict=True)
-    ]
+def _of_domain(entry: dict[str, Any], rules: str) -> Library:
+    options = {"model": entry.get("model"), **entry.get("overrides", {})}
+    return domains.library(entry["domain"], entry.get("rules", rules), **options)
 
 
 def _check(table: dict[str, Any], known: dict[str, str], where: str) -> None:
     """Refuse keys that are unknown and values of the wrong kind."""
     for key, value in table.items():
         if key not in known:
-            raise JatpoError(
-                f"{where} has a key '{key}' that means nothing{nearest(key, known) or _choose(known)}"
-            )
+            raise JatpoError(f"{where} has an unknown key '{key}'{nearest(key, known) or _choose(known)}")
         if not _fits(value, known[key]):
             raise JatpoError(f"{where} has {key} = {value!r}, expected {known[key]}")
 
@@ -145,3 +139,6 @@ def _fits(value: Any, kind: str) -> bool:
     if kind == "[[model]] tables":
         return isinstance(value, list) and all(isinstance(part, dict) for part in value)
     return isinstance(value, int) and not isinstance(value, bool) and value >= int(kind.split()[-2])
+
+
+formats.register(formats.Format("library", "library", (".toml",), read_manifest))

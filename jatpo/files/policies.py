@@ -10,71 +10,61 @@ against the model the policy is for.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Callable
+from functools import partial
+from typing import BinaryIO, TextIO
 
+import jax
 import numpy as np
 
+from jatpo.disk import replacing
 from jatpo.errors import JatpoError
-from jatpo.files import appl
+from jatpo.files import appl, formats
 from jatpo.files.decimals import shortest
-from jatpo.files.output import replacing
+from jatpo.files.formats import Format
 from jatpo.files.tokens import Window, number, run_of_floats
+from jatpo.model import POMDP
+from jatpo.solve.policy import NEVER, Policy
+from jatpo.storage.kernel_protocol import device_array
 
-if TYPE_CHECKING:
-    from jatpo.model import POMDP
-    from jatpo.solve.policy import Policy
-
-SUFFIXES = (".alpha", ".policy", ".policyx")
+Parse = Callable[[BinaryIO, str, POMDP | None], tuple[np.ndarray, np.ndarray]]
+Print = Callable[[TextIO, np.ndarray, np.ndarray], None]
 
 
 def read_policy(path: str | os.PathLike[str], model: POMDP | None = None) -> Policy:
     """The policy in the file at `path`. With `model`, its sizes are checked and actions may be named."""
-    import jax.numpy as jnp
+    return formats.read(path, formats.find(path, "policy"), model)
 
-    from jatpo.solve.policy import Policy
 
+def write_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
+    """Write `policy` to `path`, in the format of its suffix; padding vectors are left out."""
+    form = formats.find(path, "policy", write=True)
+    assert form.write is not None  # of the formats that can be written
+    form.write(policy, path)
+
+
+def _read_by(parse: Parse, path: str | os.PathLike[str], model: POMDP | None = None) -> Policy:
+    """The policy that `parse` finds in the file, checked against the model."""
     name = os.fspath(path)
-    form = file_format(name)
-    try:
-        with open(name, "rb") as file:
-            if form == "alpha":
-                vectors, actions = _read_alpha(file.read(), name, model)
-            else:
-                vectors, actions = appl.read(file, name)
-    except IsADirectoryError as error:
-        raise JatpoError(f"{name} is a directory: name a .alpha or .policy file in it") from error
-    except FileNotFoundError as error:
-        raise JatpoError(f"there is no file {name}: check the path") from error
+    with open(name, "rb") as file:
+        vectors, actions = parse(file, name, model)
     if model is not None:
         _check(vectors, actions, model, name)
-    dtype = np.dtype(model.dtype if model is not None else jnp.zeros(0).dtype)
+    dtype = np.dtype(model.dtype if model is not None else jax.dtypes.canonicalize_dtype(np.float64))
     if np.abs(vectors).max() > np.finfo(dtype).max:
         raise JatpoError(
-            f"{name}: found the value {np.abs(vectors).max():.6g}, expected ones that {dtype} can hold"
+            f"{name}: found the value {np.abs(vectors).max():.6g}, expected at most {np.finfo(dtype).max:.6g} ({dtype})"
         )
-    return Policy(jnp.asarray(vectors, dtype), jnp.asarray(actions, np.int32))
+    return Policy(device_array(vectors, dtype), device_array(actions, dtype))
 
 
-def write_policy(policy: Policy, path: str | os.PathLike[str], model_name: str | None = None) -> None:
-    """Write `policy` to `path`, in the format its suffix says; padding vectors are left out."""
-    name = os.fspath(path)
-    write = _write_alpha if file_format(name) == "alpha" else appl.write
+def _write_by(write: Print, policy: Policy, path: str | os.PathLike[str]) -> None:
     vectors, actions = _real_vectors(policy)
-    with replacing(name) as file:
-        write(file, vectors, actions, model_name)
-
-
-def file_format(path: str) -> str:
-    """ "alpha" or "policy", from the suffix of `path`."""
-    suffix = os.path.splitext(path)[1].lower()
-    if suffix not in SUFFIXES:
-        raise JatpoError(f"{path} is no policy file by its suffix: use {' or '.join(SUFFIXES[:2])}")
-    return "alpha" if suffix == ".alpha" else "policy"
+    with replacing(path) as file:
+        write(file, vectors, actions)
 
 
 def _real_vectors(policy: Policy) -> tuple[np.ndarray, np.ndarray]:
-    from jatpo.solve.policy import NEVER
-
     vectors, actions = np.asarray(policy.vectors), np.asarray(policy.actions)
     real = (vectors > NEVER / 2).any(axis=1)
     if not real.any():
@@ -95,8 +85,8 @@ def _check(vectors: np.ndarray, actions: np.ndarray, model: POMDP, name: str) ->
         )
 
 
-def _read_alpha(text: bytes, name: str, model: POMDP | None) -> tuple[np.ndarray, np.ndarray]:
-    window = Window(text, 1, name)
+def _read_alpha(file: BinaryIO, name: str, model: POMDP | None) -> tuple[np.ndarray, np.ndarray]:
+    window = Window(file.read(), 1, name)
     if not len(window):
         raise window.fail(0, "the number of an action")
     width = model.num_states if model is not None else _width(window)
@@ -124,7 +114,9 @@ def _width(window: Window) -> int:
     breaks = np.flatnonzero(window.bytes == ord("\n"))
     _, count = np.unique(np.searchsorted(breaks, window.start), return_counts=True)  # words on each line
     if count[0] > 1 or len(count) < 2:
-        raise window.fail(1, "an action on a line of its own: without a model, lines tell the vectors apart")
+        raise window.fail(
+            1, "an action on a line of its own: without a model, vectors are separated by lines"
+        )
     singles = np.flatnonzero(count[2:] == 1)
     return int(count[1 : singles[0] + 2].sum() if len(singles) else count[1:].sum())
 
@@ -142,7 +134,25 @@ def _by_token(window: Window, width: int, model: POMDP | None) -> np.ndarray:
     return values
 
 
-def _write_alpha(file: TextIO, vectors: np.ndarray, actions: np.ndarray, model_name: str | None) -> None:
-    del model_name
+def _write_alpha(file: TextIO, vectors: np.ndarray, actions: np.ndarray) -> None:
     for vector, action in zip(vectors, actions.tolist(), strict=True):
         file.write(f"{action}\n{' '.join(shortest(vector).tolist())}\n\n")
+
+
+def _read_appl(file: BinaryIO, name: str, model: POMDP | None) -> tuple[np.ndarray, np.ndarray]:
+    del model  # this format has its own sizes
+    return appl.read(file, name)
+
+
+formats.register(
+    Format("alpha", "policy", (".alpha",), partial(_read_by, _read_alpha), partial(_write_by, _write_alpha))
+)
+formats.register(
+    Format(
+        "appl",
+        "policy",
+        (".policy", ".policyx"),
+        partial(_read_by, _read_appl),
+        partial(_write_by, appl.write),
+    )
+)

@@ -16,7 +16,7 @@ SIMILAR = 2000  # names among which a similar one is looked for
 
 
 class Preamble:
-    """What the head of the file at `path` says. `start` is kept as text until the states are known."""
+    """The contents of the head of the file at `path`. `start` is kept as text until the states are known."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -74,7 +74,7 @@ class Preamble:
         known: set[str] = set()
         for place, word in enumerate(words):
             if word in RESERVED or word in ("*", ":") or word[0] in "0123456789+-.":
-                rule = "which begins with a letter and is no keyword"
+                rule = "which begins with a letter and is not a keyword"
                 raise window.fail(first + place, f"the name of {_article(kind)}, {rule}")
             if word in known:
                 raise window.fail(first + place, f"a different name for each {kind}")

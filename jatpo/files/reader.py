@@ -1,4 +1,4 @@
-"""Reading Cassandra's .POMDP format: a stream of tokens in which line ends mean nothing.
+"""Reading Cassandra's .POMDP format: a stream of tokens in which line breaks are whitespace.
 
 A statement begins at a word before a colon that follows no colon, and ends where the next one begins. The
 file is read in windows of a megabyte. In each, the statements that look alike are read together (`bulk`), the
@@ -10,18 +10,16 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
 from jatpo.errors import JatpoError, RenormalisedWarning
-from jatpo.files import build, bulk, naming
+from jatpo.files import bulk, model_builder, naming
 from jatpo.files.preamble import SPECS, Preamble
 from jatpo.files.spec import Body, Header, Spec, make_specs, numbers, refuse_improbable
 from jatpo.files.tokens import Window
-
-if TYPE_CHECKING:
-    from jatpo.model import POMDP
+from jatpo.model import POMDP
 
 WINDOW = 1 << 20
 LONG = 1 << 16  # tokens after which the numbers of an unfinished statement are taken in
@@ -41,10 +39,12 @@ def read_pomdp(path: str | os.PathLike[str], *, storage: str = "auto", dtype: ty
     except IsADirectoryError as error:
         raise JatpoError(f"{name} is a directory: name a .POMDP file in it") from error
     except FileNotFoundError as error:
-        raise JatpoError(f"there is no file {name}: check the path") from error
+        raise JatpoError(f"file {name} does not exist: check the path") from error
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RenormalisedWarning)
-        model = build.model(reader.preamble, reader.specs, reader.originals, storage=storage, dtype=dtype)
+        model = model_builder.model(
+            reader.preamble, reader.specs, reader.originals, storage=storage, dtype=dtype
+        )
     for warning in caught:
         if issubclass(warning.category, RenormalisedWarning):
             warnings.warn(f"{name}: {warning.message}", RenormalisedWarning, stacklevel=2)

@@ -1,96 +1,105 @@
-"""All that a command accepts where it asks for models: a domain, one model of it, a file, a library."""
+"""`jatpo.load`: a library from whatever names one, a domain, one of its models, a file or a directory."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
+from jatpo import domains
 from jatpo.errors import JatpoError, RenormalisedWarning, nearest
-from jatpo.files.library import Member, Origin, Settings, UserLibrary, combine
-from jatpo.files.manifest import of_domain, read_manifest
+from jatpo.files import formats
+from jatpo.files.combine import combine
+from jatpo.files.manifest import read_manifest, read_model
+from jatpo.files.policies import read_policy
+from jatpo.files.writer import write_pomdp  # noqa: F401 - registers the format
+from jatpo.library import Library
 
-MODELS = (".pomdp",)
 MANIFEST = "library.toml"
+ALL = "all"
+
+Source = str | os.PathLike[str] | Library
 
 
-def resolve(source: str | os.PathLike[str], rules: str = "as_run", *, pool: bool = False) -> UserLibrary:
-    """The library that `source` names.
+def load(source: Source, *, rules: str = "as_run", pool: bool = False) -> Library:
+    """The library that `source` names; a library is returned as it is.
 
     A domain (``gridworld``), one of its models (``gridworld:2``), a .POMDP file, a directory of such files
-    or a TOML file. `rules` and `pool` are for domains. What was mended on reading is in `notes`.
+    or a TOML file. `rules` and `pool` are for domains. What was corrected on reading is in `notes`.
     """
-    from jatpo import domains
-
+    if isinstance(source, Library):
+        return source
     text = os.fspath(source)
+    check_source(text)
     name, colon, number = text.partition(":")
     if name in domains.names():
-        return _domain(name, number if colon else None, rules, pool)
-    if os.path.exists(text):
-        return load_library(text, rules)
-    hint = nearest(name, domains.names()) or "; 'jatpo domains' lists the domains"
-    raise JatpoError(f"there is no domain and no file called '{text}'{hint}")
+        return domains.library(name, rules, pool=pool, model=_number(text, number) if colon else None)
+    return _noted(Path(text), rules)
 
 
-def load_library(path: str | os.PathLike[str], rules: str = "as_run") -> UserLibrary:
-    """The library at `path`: a directory of .POMDP files, a TOML file, or a single .POMDP file."""
-    place = Path(path)
+def check_source(text: str) -> None:
+    """Refuse a name that is neither a domain's nor a file's; nothing is read."""
+    name = text.partition(":")[0]
+    if name not in domains.names() and not os.path.exists(text):
+        hint = nearest(name, domains.names()) or "; 'jatpo domains' lists the domains"
+        raise JatpoError(f"no domain or file is called '{text}'{hint}")
+
+
+def named_sources(names: Sequence[str]) -> list[str]:
+    """The domains, files and libraries named, each once; `all` stands for all domains. Unknown ones are refused."""
+    chosen: list[str] = []
+    for name in names:
+        if name != ALL:
+            check_source(name)
+        chosen += domains.names() if name == ALL else [name]
+    return list(dict.fromkeys(chosen))
+
+
+def _number(text: str, number: str) -> int:
+    """The number of a model after the colon."""
+    if not (number.isascii() and number.isdigit() and len(number) < 10):
+        name = text.partition(":")[0]
+        raise JatpoError(f"'{text}' names no model: write a number after the colon, as in '{name}:0'")
+    return int(number)
+
+
+def _noted(place: Path, rules: str) -> Library:
+    """The library at `place`, with what was renormalised on reading as its notes."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RenormalisedWarning)
-        library = _load(place, rules)
-    notes = tuple(
-        str(warning.message) for warning in caught if issubclass(warning.category, RenormalisedWarning)
-    )
+        library = _read(place, rules)
+    notes = [str(warning.message) for warning in caught if issubclass(warning.category, RenormalisedWarning)]
     for warning in caught:
         if not issubclass(warning.category, RenormalisedWarning):
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    return replace(library, notes=notes)
+    return library.with_notes(notes)
 
 
-def _load(place: Path, rules: str) -> UserLibrary:
+def _read(place: Path, rules: str) -> Library:
     if place.is_dir():
         return read_manifest(place / MANIFEST, rules) if (place / MANIFEST).is_file() else _directory(place)
-    if place.suffix.lower() == ".toml":
-        return read_manifest(_existing(place), rules)
-    if place.suffix.lower() in MODELS:
-        return combine(place.stem, [_file(_existing(place))])
-    raise JatpoError(f"{place} is no model by its suffix: use a .POMDP file, a .toml file or a directory")
+    form = formats.find(place, "model", "library")
+    return formats.read(place, form, rules) if form.holds == "library" else _file(place)
 
 
-def _existing(place: Path) -> Path:
-    if not place.is_file():
-        raise JatpoError(f"there is no file {place}: check the path")
-    return place
-
-
-def _directory(place: Path) -> UserLibrary:
-    """The .POMDP files of a directory in the order of their names."""
-    files = sorted(file for file in place.iterdir() if file.suffix.lower() in MODELS and file.is_file())
+def _directory(place: Path) -> Library:
+    """The model files of a directory in the order of their names."""
+    files = sorted(file for file in place.iterdir() if file.is_file() and formats.holds(file) == "model")
     if not files:
-        raise JatpoError(f"directory {place} has no .POMDP files and no {MANIFEST}: it is no library")
-    return combine(place.resolve().name, [_file(file) for file in files])
+        kinds = ", ".join(formats.suffixes("model"))
+        raise JatpoError(f"directory {place} has no model files ({kinds}) and no {MANIFEST}: add one of them")
+    return combine([_file(file) for file in files], name=place.resolve().name)
 
 
-def _file(file: Path) -> Member:
+def _file(file: Path) -> Library:
     """A model with the policy of the same name next to it, if there is one."""
-    from jatpo.files.policies import SUFFIXES, read_policy
-    from jatpo.files.reader import read_pomdp
+    library = read_model(file)
+    places = (file.with_suffix(suffix) for suffix in formats.suffixes("policy"))
+    beside = next((place for place in places if place.is_file()), None)
+    if beside is None:
+        return library
+    return library.with_policies([read_policy(beside, library.member(0))])
 
-    model = read_pomdp(file)
-    beside = [file.with_suffix(suffix) for suffix in SUFFIXES if file.with_suffix(suffix).is_file()]
-    policy = read_policy(beside[0], model) if beside else None
-    return Member(model, file.stem, Origin(file=str(file)), policy)
 
-
-def _domain(name: str, number: str | None, rules: str, pool: bool) -> UserLibrary:
-    from jatpo import domains
-
-    if number is not None and not (number.isascii() and number.isdigit() and len(number) < 10):
-        raise JatpoError(
-            f"'{name}:{number}' names no model: write a number after the colon, as in '{name}:0'"
-        )
-    domain = domains.get(name)
-    members = of_domain(name, None if number is None else int(number), rules, {}, pool)
-    settings = Settings(domain.horizon, domain.beliefs, domain.tolerance, domain.noise)
-    return combine(name if number is None else f"{name}:{int(number)}", members, settings=settings)
+formats.FORMATS.protect()  # those imported above are built in

@@ -67,7 +67,7 @@ class Spec:
             self.resets.append((header, time + 1))
 
     def settle_resets(self, start: np.ndarray) -> None:
-        """Write the start distribution [X] into the rows that asked for it."""
+        """Write the start distribution [X] into the rows that refer to it."""
         states = np.flatnonzero(start)
         for header, time in self.resets:
             self.writes.put_all((*header, states), start[states], time)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from jatpo import memory
-from jatpo.files.build import blocked_peak
 from jatpo.files.decimals import shortest
+from jatpo.files.model_builder import blocked_peak
+from jatpo.model import POMDP, Sparse
 from jatpo.validate import Coordinates
-
-if TYPE_CHECKING:
-    from jatpo.model import POMDP, Sparse
 
 
 def summary(model: POMDP) -> dict[str, Any]:
@@ -71,7 +69,7 @@ def absorbing(sparse: Sparse, num_actions: int) -> np.ndarray:
 
 
 def odd(model: POMDP, sparse: Sparse, reached: np.ndarray) -> list[str]:
-    """Sentences about what is legal and yet may be a mistake."""
+    """Warnings about what is valid but may be a mistake."""
     found = []
     unreached = np.flatnonzero(~reached)
     if len(unreached):
@@ -81,7 +79,7 @@ def odd(model: POMDP, sparse: Sparse, reached: np.ndarray) -> list[str]:
     if len(unseen):
         found.append(f"{len(unseen)} observations are never made, such as '{model.observations[unseen[0]]}'")
     if sparse.reward.min() == sparse.reward.max():
-        found.append(f"the reward is {sparse.reward.min():g} whatever is done")
+        found.append(f"the reward is {sparse.reward.min():g} for every state and action")
     if sparse.discount == 1:
         found.append("the discount is 1: values of the infinite horizon may not exist")
     return found
@@ -102,8 +100,5 @@ def _blocked_facts(model: POMDP, sparse: Sparse) -> dict[str, Any]:
     sizes = (model.num_actions, model.num_states, model.num_observations)
     if blocked_peak(sparse.transition, sparse.observation, sizes) > memory.SHARE * memory.free_bytes():
         return {}
-    from jatpo.storage import BlockedObservation
-
     blocked = model.with_storage("blocked")
-    assert isinstance(blocked.observation, BlockedObservation)
-    return {"observation_classes": blocked.observation.symbol.shape[0], "blocked_bytes": blocked.nbytes}
+    return {"observation_classes": blocked.observation.num_classes, "blocked_bytes": blocked.nbytes}

@@ -60,7 +60,7 @@ class Window:
         return np.ndarray((len(self.bytes) - 7,), "<u8", self.bytes, strides=(1,))
 
     def token(self, at: int) -> str:
-        """Token number `at`; bytes that are no UTF-8 come out as replacement characters."""
+        """Token number `at`; bytes that are not UTF-8 become replacement characters."""
         return self.text[self.start[at] : self.end[at]].decode("utf-8", "replace")
 
     def words(self, at: np.ndarray, count: int) -> np.ndarray:
@@ -121,20 +121,20 @@ def floats(window: Window, at: np.ndarray) -> np.ndarray:
     numeric = ((first >= ord("0")) & (first <= ord("9"))) | np.isin(first, np.frombuffer(b".+-", np.uint8))
     numeric &= length <= LONGEST
     words = window.words(at[numeric], (int(length[numeric].max(initial=1)) + 7) // 8)
-    plain = ~(words.view(np.uint8) == ord("_")).any(axis=1)  # Python's 1_000 is no number here
+    plain = ~(words.view(np.uint8) == ord("_")).any(axis=1)  # 1_000 is a number for Python, but not here
     numeric[numeric] = plain
     texts = np.ascontiguousarray(words[plain]).view(f"S{8 * words.shape[1]}")[:, 0]
     values = np.full(len(at), np.nan)
     try:
         values[numeric] = texts.astype(np.float64)
-    except ValueError:  # at least one is no number: all of them one by one
+    except ValueError:  # at least one is not a number: parse them one by one
         values[numeric] = [number(text.decode("latin-1")) for text in texts]
     values[~np.isfinite(values)] = np.nan
     return values
 
 
 def number(text: str) -> float:
-    """`text` as a number; NaN if it is none, or too large for one."""
+    """`text` as a number; NaN if it is not a finite number."""
     value = float(text) if NUMBER.fullmatch(text) else np.nan
     return value if np.isfinite(value) else np.nan
 

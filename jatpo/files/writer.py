@@ -9,18 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 import numpy as np
 
-from jatpo.files import naming
+from jatpo.disk import replacing
+from jatpo.files import formats, naming
 from jatpo.files.decimals import probability_texts, shortest
-from jatpo.files.output import replacing
+from jatpo.files.reader import read_pomdp
+from jatpo.model import POMDP
 from jatpo.validate import Coordinates
 from jatpo.version import __version__
-
-if TYPE_CHECKING:
-    from jatpo.model import POMDP
 
 BY_NAME = 100_000  # entries up to which lines call states by name and not by number
 PER_LINE = 12
@@ -119,7 +118,7 @@ def _equal(piece: tuple, other: tuple) -> bool:
 
 def _reward(reward: np.ndarray, actions: Sequence[str], states: Sequence[str]) -> Iterator[str]:
     """The lines of R: the most common value, then the pairs of state and action that have another."""
-    bits = reward.view(np.int64 if reward.dtype == np.float64 else np.int32)  # tells -0.0 from 0.0
+    bits = reward.view(np.int64 if reward.dtype == np.float64 else np.int32)  # distinguishes -0.0 from 0.0
     values, count = np.unique(bits, return_counts=True)
     common = values[np.argmax(count)]
     by_state = bool((bits == bits[:, :1]).all())
@@ -128,3 +127,6 @@ def _reward(reward: np.ndarray, actions: Sequence[str], states: Sequence[str]) -
         other = np.flatnonzero(bits[:, a] != common)
         for x, text in zip(other.tolist(), shortest(reward[other, a]).tolist(), strict=True):
             yield f"R: {name} : {states[x]} : * : * {text}\n"
+
+
+formats.register(formats.Format("cassandra", "model", (".POMDP",), read_pomdp, write_pomdp))

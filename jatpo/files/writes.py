@@ -20,7 +20,7 @@ ROOM = 1 << 62
 
 
 class Writes:
-    """Writes to an array of shape `sizes`; each has a time, and later ones win."""
+    """Writes to an array of shape `sizes`; each has a time, and later ones override earlier ones."""
 
     def __init__(self, sizes: tuple[int, ...]) -> None:
         self.sizes = sizes

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         log_likelihoods,
         posterior,
     )
-    from jatpo.learn.noise import Noise
+    from jatpo.learn.noise_level import Noise
     from jatpo.learn.prior import Prior
     from jatpo.learn.simulation import simulate
     from jatpo.learn.support import with_probabilities
@@ -31,7 +31,7 @@ _HOME = {
     "Fitted": "fitting",
     "Histories": "histories",
     "History": "histories",
-    "Noise": "noise",
+    "Noise": "noise_level",
     "Prior": "prior",
     "Teammate": "teammate",
     "em": "baum_welch",

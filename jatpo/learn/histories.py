@@ -1,4 +1,4 @@
-"""What an ad hoc agent has to learn from: its own actions and observations, and nothing else.
+"""The data an ad hoc agent learns from: its own actions and observations, and nothing else.
 
 In a history, observation t is what was seen after action t; there is none before the first action. Histories
 of different lengths stand side by side, padded at their ends, with a mask of what is real.
@@ -18,7 +18,7 @@ from jatpo.errors import JatpoError
 
 
 class History(NamedTuple):
-    """One episode as the ad hoc agent lived it."""
+    """The actions and observations of one episode."""
 
     actions: Array | np.ndarray  # [T] int32
     observations: Array | np.ndarray  # [T] int32
@@ -31,7 +31,7 @@ class Histories:
 
     actions: Array | np.ndarray  # [N, T] int32
     observations: Array | np.ndarray  # [N, T] int32
-    mask: Array | np.ndarray  # [N, T] bool, True for steps that were lived
+    mask: Array | np.ndarray  # [N, T] bool, True for real steps, not padding
 
     @classmethod
     def from_list(cls, histories: Sequence[History]) -> Histories:
@@ -62,7 +62,7 @@ class Histories:
         return self.actions.shape[1]
 
     def take(self, indices: Sequence[int] | np.ndarray | Array) -> Histories:
-        """The histories with these numbers, in that order."""
+        """The histories with these indices, in that order."""
         return jax.tree.map(lambda leaf: leaf[indices], self)
 
     def to_list(self) -> list[History]:

@@ -1,4 +1,4 @@
-"""Histories as a text file, one episode to a line:
+"""Histories as a text file, one episode per line:
 
     {"actions": ["up", "stay"], "observations": ["#..T", "...."]}
 
@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from jatpo.disk import replacing
 from jatpo.errors import JatpoError, nearest
-from jatpo.files.output import replacing
 from jatpo.learn.histories import Histories, History
 
 KINDS = ("actions", "observations")
@@ -30,14 +30,14 @@ def read_histories(
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
-        raise JatpoError(f"the histories {path} cannot be read ({reason}): check the path") from error
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise JatpoError(f"cannot read the histories {path} ({reason}): check the path") from error
     names = dict(zip(KINDS, (actions, observations), strict=True))
     places = {kind: {name: number for number, name in enumerate(names[kind])} for kind in KINDS}
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if _holds(line)]
     found = [_history(line, f"{path}:{number}", places) for number, line in lines]
     if not found:
-        raise JatpoError(f"{path} holds no histories: write one JSON object to a line")
+        raise JatpoError(f"{path} contains no histories: write one JSON object per line")
     return Histories.from_list(found)
 
 
@@ -46,11 +46,11 @@ def _holds(line: str) -> bool:
 
 
 def _history(line: str, where: str, places: dict[str, dict[str, int]]) -> History:
-    """One line, or an error that says where."""
+    """The history on one line; errors name the line."""
     try:
         record = json.loads(line)
     except ValueError as error:
-        raise JatpoError(f"{where}: this is no JSON ({error}): write one object to a line") from error
+        raise JatpoError(f"{where}: invalid JSON ({error}): write one object per line") from error
     if not isinstance(record, dict):
         raise JatpoError(f'{where}: expected an object {{"actions": [...], "observations": [...]}}')
     for kind in KINDS:
@@ -59,9 +59,9 @@ def _history(line: str, where: str, places: dict[str, dict[str, int]]) -> Histor
             raise JatpoError(f'{where}: expected a list under "{kind}"{hint}')
     first, second = (len(record[kind]) for kind in KINDS)
     if first != second:
-        raise JatpoError(f"{where}: {first} actions and {second} observations, expected as many of each")
+        raise JatpoError(f"{where}: {first} actions and {second} observations, expected equal numbers")
     if not first:
-        raise JatpoError(f"{where}: the history has no steps: leave the line out")
+        raise JatpoError(f"{where}: the history has no steps: remove the line")
     parts = [[_number(item, where, kind, t, places) for t, item in enumerate(record[kind])] for kind in KINDS]
     return History(*(np.array(part, np.int32) for part in parts))
 
@@ -83,7 +83,7 @@ def _number(item: Any, where: str, kind: str, t: int, places: dict[str, dict[str
 def write_histories(
     path: str | os.PathLike[str], histories: Histories, actions: Sequence[str], observations: Sequence[str]
 ) -> None:
-    """Write histories by name; the file is there whole or not at all."""
+    """Write histories with the names of actions and observations; the file is written whole or not at all."""
     with replacing(path) as file:
         for history in histories.to_list():
             record = {

@@ -1,10 +1,10 @@
-"""How probable a history is: the filter run along it, in log space, with gradients.
+"""The log-likelihood of histories: the belief filter along each of them, with gradients.
 
     log L(h)     = sum_t log sum_y O(z_t | y, a_t) predicted_t(y)
     evidence     = sum_k prior(k) L_k(h),   posterior(k) ∝ prior(k) L_k(h)
 
 The beliefs are normalised at every step and the logs of the factors added up, so that thousands of steps lose
-nothing. Zeros are exact: what is impossible has log likelihood -inf, and its gradient is that of the other
+nothing. Zeros are exact: what is impossible has log-likelihood -inf, and its gradient is that of the other
 steps, finite everywhere.
 
 Reverse mode has to keep the beliefs of all steps, or make them again. Beyond `BUDGET` bytes the steps are cut into
@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jatpo.learn import columns
+from jatpo import filter
 from jatpo.learn.histories import Histories, History
 from jatpo.library import Library
 from jatpo.model import POMDP
@@ -54,10 +54,12 @@ def log_likelihoods(model: POMDP, histories: Histories, piece: int | None = None
     if num_steps == 0:
         return jnp.zeros(num_histories, model.dtype)
     each = model.num_states * num_histories * jnp.dtype(model.dtype).itemsize
-    kept = 1 if model.storage == "blocked" else 2  # arrays [X, N] that a step keeps for the way back
+    kept = (
+        1 if model.observation.zeros_are_padding else 2
+    )  # arrays [X, N] that a step keeps for the backward pass
     steps = _cut(histories, piece or piece_length(num_steps, kept, each))
     start = jnp.broadcast_to(model.initial[:, None], (model.num_states, num_histories))
-    predicted = columns.push(model.transition, start, jnp.asarray(histories.actions)[:, 0])
+    predicted = filter.predict_columns(model.transition, start, jnp.asarray(histories.actions)[:, 0])
 
     def along(carry: tuple[Array, Array], steps: Steps) -> tuple[tuple[Array, Array], None]:
         return jax.lax.scan(partial(_step, model), carry, steps)
@@ -69,18 +71,18 @@ def log_likelihoods(model: POMDP, histories: Histories, piece: int | None = None
 
 
 def _step(model: POMDP, carry: tuple[Array, Array], steps: Steps) -> tuple[tuple[Array, Array], None]:
-    """What all histories saw, and their next actions: predicted beliefs [X, N] and log likelihoods so far [N].
+    """One step of all histories: predicted beliefs [X, N] and log-likelihoods so far [N].
 
     In this order all that a step has to keep for the way back is the belief in its middle.
     """
     predicted, total = carry
-    beliefs, log_evidence = columns.weigh(model.observation, predicted, steps.actions, steps.observations)
-    predicted = columns.push(model.transition, beliefs, steps.following)
+    beliefs, log_evidence = filter.weigh(model.observation, predicted, steps.actions, steps.observations)
+    predicted = filter.predict_columns(model.transition, beliefs, steps.following)
     return (predicted, total + jnp.where(steps.mask, log_evidence, 0)), None
 
 
 def _cut(histories: Histories, piece: int) -> Steps:
-    """Time first, padded to whole pieces with steps that do not count."""
+    """Time first, padded to whole pieces with masked steps."""
     extra = -histories.actions.shape[1] % piece
 
     def pieces(part: Array | np.ndarray) -> Array:
@@ -103,7 +105,7 @@ def piece_length(num_steps: int, kept: int, belief_bytes: int) -> int:
 
 
 def log_evidences(library: Library, histories: Histories) -> Array:
-    """The log likelihood of every history under every model [N, K]."""
+    """The log-likelihood of every history under every model [N, K]."""
     histories = jax.tree.map(jnp.asarray, histories)
     return jax.lax.map(lambda model: log_likelihoods(model, histories), library.models).T
 
@@ -114,12 +116,12 @@ def log_evidence(library: Library, histories: Histories) -> Array:
 
 
 def posterior(library: Library, histories: Histories) -> Array:
-    """The probability of every model given each history [N, K]; the prior if no model can explain it."""
+    """The probability of every model given each history [N, K]; the prior where all likelihoods are 0."""
     return responsibilities(library.prior, log_evidences(library, histories))
 
 
 def marginal(prior: Array, log_evidences: Array) -> Array:
-    """log sum_k prior(k) exp(l_k) [N] for l [N, K]; -inf, with gradient 0, where nothing is possible."""
+    """log sum_k prior(k) exp(l_k) [N] for l [N, K]; -inf, with gradient 0, where all likelihoods are 0."""
     top, terms = _scaled(prior, log_evidences)
     total = jnp.sum(terms, axis=1)
     possible = total > 0

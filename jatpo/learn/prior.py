@@ -8,7 +8,6 @@ milliseconds.
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 
 import jax
@@ -17,7 +16,6 @@ from jax import Array
 
 from jatpo.learn.histories import Histories
 from jatpo.learn.likelihood import log_evidences, marginal
-from jatpo.learn.support import finished
 from jatpo.library import Library
 from jatpo.model import POMDP
 
@@ -47,13 +45,12 @@ class Prior:
 
     def library(self, params: Array) -> Library:
         """The library with the learned prior."""
-        return dataclasses.replace(self.base, prior=self.value(params))
+        return self.base.replace(prior=self.value(params))
 
     def models(self, params: Array) -> list[POMDP]:
         """The models, which are as they were."""
         del params
-        sizes = self.base.state_mask.sum(axis=1).tolist()
-        return [finished(self.base.model(k), names, sizes[k]) for k, names in enumerate(self.base.names)]
+        return list(self.base.members)
 
     def prepare(self, histories: Histories) -> Array:
         """The log evidence of every history under every model [N, K]."""
@@ -69,7 +66,7 @@ class Prior:
         return jnp.sum(start * (jnp.log(start) - jax.nn.log_softmax(params)))
 
     def maximise(self, counts: Array, trust: Array) -> Array:
-        """The logits that fit expected numbers of episodes [K] best, with `trust` imagined ones as at the start."""
+        """The logits that fit expected numbers of episodes [K] best, with `trust` pseudo-episodes of the start."""
         return jnp.log(jnp.maximum(counts + trust * self.value(self.start()), jnp.finfo(counts.dtype).tiny))
 
 

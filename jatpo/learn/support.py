@@ -7,18 +7,17 @@ model of what came out, without the entries that have become 0.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jatpo import blocks
 from jatpo.model import POMDP, Names
 from jatpo.storage import BlockedObservation, BlockedTransition
+from jatpo.storage import lists as listing
+from jatpo.storage.kernel_protocol import device_array
 from jatpo.validate import Coordinates
 
 if TYPE_CHECKING:
@@ -43,43 +42,20 @@ def with_probabilities(
     is possible, and its zeros stay zeros.
     """
     if transition is not None:
-        entries = jnp.where(model.transition.probability > 0, transition, 0)
-        if isinstance(model.transition, BlockedTransition):
-            model = model.replace(transition=_follow(model.transition, entries))
-        else:
-            model = model.replace(transition=dataclasses.replace(model.transition, probability=entries))
+        model = model.replace(transition=model.transition.with_probability(transition))
     if observation is not None:
-        entries = jnp.where(model.observation.probability > 0, observation, 0)
-        model = model.replace(observation=dataclasses.replace(model.observation, probability=entries))
+        model = model.replace(observation=model.observation.with_probability(observation))
     return model
-
-
-def _follow(transition: BlockedTransition, entries: Array) -> BlockedTransition:
-    """The storage with these entries in its successor lists, and the predecessor lists brought in step."""
-    fixed = jax.lax.stop_gradient(entries)  # the gradient goes by the successor lists alone
-    states = jnp.arange(transition.num_states, dtype=jnp.int32)
-    used = jnp.any(transition.hub_inflow > 0, axis=(0, 2))  # hubs that are not padding
-
-    def of_action(successor: Array, entries: Array, predecessor: Array, inflow: Array) -> tuple[Array, Array]:
-        leads = successor[predecessor] == states[:, None, None]  # [X, Q, S]
-        arriving = jnp.sum(jnp.where(leads, entries[predecessor], 0), axis=2)
-        to_hub = successor[None] == transition.hub[:, None, None]  # [H, X, S]
-        into_hubs = jnp.sum(jnp.where(to_hub & used[:, None, None], entries[None], 0), axis=2)
-        return jnp.where(inflow > 0, arriving, 0), into_hubs
-
-    lists = (transition.successor, fixed, transition.predecessor, transition.inflow)
-    inflow, hub_inflow = jax.vmap(of_action)(*lists)
-    return dataclasses.replace(transition, probability=entries, inflow=inflow, hub_inflow=hub_inflow)
 
 
 def align_transitions(kernels: Sequence[Coordinates], num_actions: int, num_states: int) -> Aligned:
     """Kernels (a, x, y, p) on the union of their supports."""
     (row, y), values = _union(kernels, num_states, num_states)
     a, x = np.divmod(row, num_states)
-    parts = blocks.transition_blocks((a, x, y, values.mean(axis=0)), num_actions, num_states)
+    sizes, mean = (num_actions, num_states, 1), (a, x, y, values.mean(axis=0))
     shape = (num_actions, num_states, -1)
-    lists = [blocks.padded_lists(row, y, p, num_actions * num_states)[1].reshape(shape) for p in values]
-    return Aligned(BlockedTransition(**_arrays(parts)), np.stack(lists))
+    lists = [listing.padded_lists(row, y, p, num_actions * num_states)[1].reshape(shape) for p in values]
+    return Aligned(BlockedTransition.build(mean, sizes, _precision()), np.stack(lists))
 
 
 def align_observations(
@@ -88,8 +64,8 @@ def align_observations(
     """Kernels (a, y, z, p) on the union of their supports; states whose rows agree in all kernels share one."""
     (row, z), values = _union(kernels, num_states, size)
     number = num_actions * num_states
-    symbol = blocks.padded_lists(row, z, values[0], number)[0]
-    lists = np.stack([blocks.padded_lists(row, z, p, number)[1] for p in values], axis=1)  # [A·X, J, L]
+    symbol = listing.padded_lists(row, z, values[0], number)[0]
+    lists = np.stack([listing.padded_lists(row, z, p, number)[1] for p in values], axis=1)  # [A·X, J, L]
     rows = np.round(np.concatenate([symbol[:, None], lists], axis=1).reshape(number, -1), DIGITS) + 0.0
     keys = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))[:, 0]
     _, first, kind = np.unique(keys, return_index=True, return_inverse=True)
@@ -98,7 +74,8 @@ def align_observations(
         kind = kind[:1]
     entries = lists[first].swapaxes(0, 1)  # [J, C, L]
     parts = {"kind": kind, "symbol": symbol[first], "probability": entries.mean(axis=0)}
-    return Aligned(BlockedObservation(**_arrays(parts), num_observations=size), entries)
+    parts = {name: device_array(part, _precision()) for name, part in parts.items()}
+    return Aligned(BlockedObservation(**parts, num_symbols=size), entries)
 
 
 def _union(kernels: Sequence[Coordinates], num_rows: int, num_columns: int) -> tuple:
@@ -111,13 +88,9 @@ def _union(kernels: Sequence[Coordinates], num_rows: int, num_columns: int) -> t
     return np.divmod(every, num_columns), values
 
 
-def _arrays(parts: dict[str, np.ndarray]) -> dict[str, Array]:
-    """On the device: indices as int32, numbers in JAX's precision."""
-    real = jax.dtypes.canonicalize_dtype(np.float64)
-    kinds = {
-        name: np.int32 if np.issubdtype(part.dtype, np.integer) else real for name, part in parts.items()
-    }
-    return {name: jax.device_put(part.astype(kinds[name])) for name, part in parts.items()}
+def _precision() -> np.dtype:
+    """The floating type that JAX takes for a double."""
+    return np.dtype(jax.dtypes.canonicalize_dtype(np.float64))
 
 
 def finished(model: POMDP, names: Names, num_states: int | None = None) -> POMDP:

@@ -2,13 +2,13 @@
 
     P(y | x, a) = sum_u π(u | x) P(y | x, a, u)                  u: the teammate's action
 
-by="state"       logits for every state: anything can be learned, from much data
-by="teammate"    or other variables of the state, with commas: states that agree in them share their logits
+by="state"       logits for every state: any policy can be learned, given enough data
+by="teammate"    or other variables of the state, comma-separated: states with equal values share their logits
 by="features"    π ∝ π_start exp(sum_f w_f φ_f(x, u)): few weights, for little data
 
-The fit starts from a teammate that is known, softened so that nothing is impossible. The divergence
-sum KL(π_start || π), times `trust`, is what `fit` subtracts: it is the log prior of `trust` imagined visits to
-every state that behaved as the start. A state that was not visited stays as it was.
+The fit starts from a known teammate, softened so that every action has positive probability. The divergence
+sum KL(π_start || π), times `trust`, is what `fit` subtracts: the log prior of `trust` pseudo-visits to every
+state with the start's behaviour. A state that was not visited keeps the start's policy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jatpo.domains.world import World
+from jatpo import domains
+from jatpo.domains.structure import World
 from jatpo.errors import JatpoError, nearest
 from jatpo.learn import support
 from jatpo.learn.histories import Histories
@@ -58,12 +59,10 @@ class Teammate:
         **overrides: Any,
     ) -> Teammate:
         """Beside the teammate of a domain's model."""
-        from jatpo import domains
-
         world = domains.get(name).structure(model, rules, **overrides)
         if not isinstance(world, World):
             raise JatpoError(
-                f"domain '{name}' does not say what its teammate does: its builder returns no World, so only "
+                f"domain '{name}' has no separate teammate, because its builder does not return a World: only "
                 "noise and prior can be learned"
             )
         return cls.of_world(world, by, soften)
@@ -77,7 +76,7 @@ class Teammate:
         sure = [np.broadcast_to(np.eye(replies)[u], (states, replies)) for u in range(replies)]
         kernels = [mmdp.pomdp(policy, world.sensor, world.observations).transition for policy in sure]
         moved = support.align_transitions(kernels, actions, states)
-        base = mmdp.pomdp(uniform, world.sensor, world.observations).pomdp(storage="blocked")
+        base = domains.to_pomdp(mmdp.pomdp(uniform, world.sensor, world.observations), storage="blocked")
         real = base.dtype
         group = np.arange(states) if by in (STATE, FEATURES) else groups(mmdp.states, by)
         start = _start(np.asarray(world.teammate, np.float64), mmdp.terminal, group, soften)
@@ -123,9 +122,7 @@ class Teammate:
         """A library of this one model."""
         models = jax.tree.map(lambda leaf: leaf[None], self.model_of(self.weights(params)))
         dtype = self.base.dtype
-        return Library(
-            models, jnp.ones((1, self.base.num_states), bool), jnp.ones(1, dtype), (self.base.names,)
-        )
+        return Library.from_arrays(models, jnp.ones((1, self.base.num_states), bool), jnp.ones(1, dtype))
 
     def models(self, params: Array) -> list[POMDP]:
         """The learned model, checked and named."""
@@ -146,7 +143,7 @@ class Teammate:
         return jnp.mean(by_row) * self.features.shape[-1]
 
     def maximise(self, counts: Array, trust: Array) -> Array:
-        """Logits that fit expected numbers of actions [A or 1, G, U] best, with `trust` imagined ones a row."""
+        """Logits that fit expected numbers of actions [A or 1, G, U] best, with `trust` pseudo-counts per row."""
         if self.features is not None:
             raise JatpoError("weights of features have no closed form for EM: use fit, or another 'by'")
         return jnp.log(jnp.maximum(counts + trust * self.initial, jnp.finfo(counts.dtype).tiny))
@@ -174,7 +171,7 @@ def groups(states: Sequence[str], by: str) -> np.ndarray:
 
 
 def _start(policy: np.ndarray, terminal: np.ndarray, group: np.ndarray, soften: float) -> np.ndarray:
-    """The softened policy of every group [A or 1, G, U]: the mean of its states' in which somebody acts."""
+    """The softened policy of every group [A or 1, G, U]: the mean over its non-terminal states."""
     if not 0 < soften <= 1:
         raise JatpoError(f"soften={soften} leaves actions impossible: give a number above 0 and up to 1")
     policy = policy[None] if policy.ndim == 2 else policy

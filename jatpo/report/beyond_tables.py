@@ -12,15 +12,18 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from jatpo.disk import write_whole
 from jatpo.errors import JatpoError
-from jatpo.evaluate.store import write_whole
-from jatpo.report.beyond import label, number
+from jatpo.report.beyond_figure import label, number
 from jatpo.report.results import Row
+from jatpo.tables import Table
 
 Tables = Mapping[str, Sequence[Row]]
 
 
-def write_tables(path: str | os.PathLike[str], found: Tables) -> None:
+def write_page(
+    path: str | os.PathLike[str], found: Tables, settings: Mapping[str, object] | None = None
+) -> None:
     """Put the tables that have rows between their markers in a Markdown page; a page that is not there is begun."""
     page = Path(path)
     text = page.read_text(encoding="utf-8") if page.exists() else _empty()
@@ -28,7 +31,7 @@ def write_tables(path: str | os.PathLike[str], found: Tables) -> None:
         rows = make(found)
         if rows:
             text = _between(text, name, rows, page)
-    write_whole(page, text.encode())
+    write_whole(page, text)
 
 
 def _empty() -> str:
@@ -101,13 +104,13 @@ def _joint(found: Tables) -> str:
         "of ATPO's gap, per cent": _attainable,
     }
     lines = [[cell(row) for cell in columns.values()] for row in found.get("certificates", ())]
-    return _markdown(list(columns), lines) if lines else ""
+    return Table.of(list(columns), lines).to_markdown().rstrip() if lines else ""
 
 
 def _attainable(row: Row) -> str:
     """The share of ATPO's discounted gap that the bounds prove can, and can at most, be won.
 
-    Only where the gap is large enough to tell it from sampling error, a twentieth of what the informed agent earns.
+    Only where the gap exceeds the sampling error, a twentieth of the informed agent's return.
     """
     informed, base = row.get("informed"), row.get("atpo")
     if informed is None or base is None or informed - base < 0.05 * abs(informed):
@@ -178,14 +181,9 @@ def _wide(
         ]
         for each in dict.fromkeys(map(name, rows))
     ]
-    return _markdown(["domain", *map(label, agents), *more], lines)
+    return Table.of(["domain", *map(label, agents), *more], lines).to_markdown().rstrip()
 
 
 def _trials(rows: Sequence[Row]) -> str:
     counts = sorted({row["trials"] for row in rows})
     return " to ".join(dict.fromkeys(f"{count:,}" for count in (counts[0], counts[-1])))
-
-
-def _markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    every = [head, ["---"] * len(head), *lines]
-    return "\n".join(f"| {' | '.join(line)} |" for line in every)

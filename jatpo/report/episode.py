@@ -1,4 +1,4 @@
-"""One episode, step by step: what was so, what was done and seen, and what the agent made of it.
+"""One episode, step by step: states, actions, observations, rewards and the agent's beliefs.
 
 The numbers are those of trial `trial` of a rollout with the same seed, so an episode can be looked at that
 an evaluation counted. Of the beliefs only that of the leading model is kept, the one with the highest
@@ -9,25 +9,26 @@ the end has T+1 entries.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from jatpo.domains import Scene, Stage
+from jatpo.domains import Scene, Stage, scene_of
 from jatpo.domains.mmdp import ABSORBING
 from jatpo.errors import JatpoError
-from jatpo.report import setting
-from jatpo.report.setting import Setting
+from jatpo.evaluate.agents.catalogue import choose_agents
+from jatpo.evaluate.agents.protocol import Agent
+from jatpo.evaluate.solved import Solved, SolveOptions, load_solved
+from jatpo.events import Event, ignore
+from jatpo.library import Library
 from jatpo.report.trial import LEADING, end, roll
 from jatpo.report.words import action_words, observation_words
-
-if TYPE_CHECKING:
-    from jatpo.evaluate.agent import Agent
-    from jatpo.evaluate.prepare import Prepared
+from jatpo.solve import Request
 
 FAINT = 5e-4  # a place less likely than this is left out of a heat map
 DIGITS = 6
@@ -35,7 +36,7 @@ DIGITS = 6
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """An episode of T steps, and the names to tell it by. `scenes` are those of the true and leading models."""
+    """An episode of T steps, with names and labels. `scenes` are those of the true and leading models."""
 
     title: str
     agent: str
@@ -66,7 +67,7 @@ class Episode:
 
     @cached_property
     def returns(self) -> np.ndarray:
-        """What was earned so far, undiscounted [T+1]."""
+        """The undiscounted return so far [T+1]."""
         return np.concatenate([[0.0], np.cumsum(self.rewards, dtype=np.float64)])
 
     @cached_property
@@ -124,7 +125,7 @@ class Episode:
         }
 
     def _frame(self, time: int) -> dict[str, Any]:
-        """One moment: how things are, and what led there."""
+        """One moment: the state, and the step that led to it."""
         before = time - 1
         return {
             "time": time,
@@ -149,13 +150,13 @@ class Episode:
         if found is None:
             return None
         scene, belief = found
-        likely = [[name, _round(chance)] for name, chance in scene.likeliest(belief)]
+        likely = [[name, _round(probability)] for name, probability in scene.likeliest(belief)]
         heat = {} if scene.stage is None else _heat(scene.stage, belief)
         return {"heat": heat, "likely": likely, "snapshot": _snapshot(scene, int(np.argmax(belief)))}
 
 
 def record(
-    source: str | os.PathLike[str] | Prepared | Setting,
+    source: str | os.PathLike[str] | Library | Solved,
     agent: str | Agent = "atpo",
     seed: int = 0,
     rules: str = "as_run",
@@ -170,55 +171,53 @@ def record(
 ) -> Episode:
     """Trial `trial` of `agent` on a domain, file or library; on `model`, if given, as the true one.
 
-    `source` may also be what `jatpo.evaluate.prepare` returned, if that was solved for the agent: then `rules`
-    and how to solve do not matter. `solutions` is the directory of solutions; `solving` are `seconds` for each
-    model (the paper's settings without it) or other fields of `SolveOptions`. Not `quiet`, the names of the
-    models that are being solved appear on standard error.
+    `source` may also be a library that is solved already: then `rules` and how to solve do not matter. `solutions` is
+    the directory of solutions; `solving` are `seconds` for each model (default: the paper's settings) or other fields
+    of `SolveOptions`. Not `quiet`, the names of the models that are being solved appear on standard error.
     """
     chosen = choose_agent(agent, preset)
-    if isinstance(source, Setting):
-        place = source
-    elif isinstance(source, str | os.PathLike):
-        place = setting.prepare(source, chosen, rules, _options(solutions, quiet, **solving))
-    else:
-        place = setting.of_prepared(source)
-    return play(place, chosen, seed, trial=trial, model=model, horizon=horizon)
+    if not isinstance(source, Solved):
+        options = _options(solutions, quiet, **solving)
+        place = source if isinstance(source, Library) else os.fspath(source)
+        source = load_solved(place, [chosen], rules, options=options)
+    return play(source, chosen, seed, trial=trial, model=model, horizon=horizon)
 
 
 def _options(directory: Path | None, quiet: bool, seconds: float | None = None, **fields: Any) -> Any:
     """`SolveOptions`, by the paper's settings or for `seconds` each model."""
-    from jatpo.evaluate.solutions import SolveOptions, in_seconds
-
-    if seconds is not None:
-        fields["settings"] = in_seconds(seconds)
-    fields.setdefault("progress", None if quiet else _tell_models())
+    fields.setdefault("request", Request(seconds=seconds))
+    fields.setdefault("on_event", ignore if quiet else _print_models())
     return SolveOptions(directory=directory, **fields)
 
 
-def _tell_models() -> Callable[..., None]:
-    """Progress of the solver: the name of each model as its turn comes, on standard error."""
-    import sys
-
+def _print_models() -> Callable[[Event], None]:
+    """Progress of the solver on standard error: the name of each model when it is started."""
     begun: set[str] = set()
 
-    def tell(**fields: Any) -> None:
-        label = str(fields.get("label"))
-        if label not in begun:
-            begun.add(label)
-            print(f"solving {label}", file=sys.stderr, flush=True)
+    def show(event: Event) -> None:
+        if event.note:
+            print(f"jatpo: note: {event.note}", file=sys.stderr, flush=True)
+        elif event.title not in begun:
+            begun.add(event.title)
+            print(f"solving {event.title}", file=sys.stderr, flush=True)
 
-    return tell
+    return show
 
 
 def choose_agent(agent: str | Agent, preset: str = "exact") -> Agent:
     """An agent by its name, with the floor of `preset`; anything else is taken as an agent."""
-    from jatpo.evaluate.prepare import choose_agents
-
     return choose_agents([agent], preset)[0] if isinstance(agent, str) else agent
 
 
+def check_agent(agent: Agent, library: Library) -> None:
+    """Refuse an agent that cannot run on a library."""
+    reason = agent.refuses(library)
+    if reason:
+        raise JatpoError(f"agent '{agent.name}' cannot run on {library.name}: {reason}")
+
+
 def play(
-    place: Setting,
+    solved: Solved,
     agent: Agent,
     seed: int = 0,
     *,
@@ -226,31 +225,33 @@ def play(
     model: int | None = None,
     horizon: int | None = None,
 ) -> Episode:
-    """One trial on a library that is solved for the agent; it ends early in a state that is left no more."""
+    """One trial on a library that is solved for the agent; it ends early in an absorbing state."""
     if trial < 0:
-        raise JatpoError(f"there is no trial {trial}: count from 0")
-    horizon = horizon or place.horizon
-    found = roll(place, agent, seed, trial, model, horizon)
+        raise JatpoError(f"trial must be at least 0, got {trial}")
+    library = solved.library
+    check_agent(agent, library)
+    horizon = horizon or library.horizon
+    found = roll(solved, agent, seed, trial, model, horizon)
     truth, steps = int(found.truth[0]), found.records
-    last = end(place.models[truth], steps["states"][0])
+    last = end(library.member(truth), steps["states"][0])
     until = {name: part[0, :last] for name, part in steps.items()}
     moments = {name: part[0, : last + 1] for name, part in steps.items()}
     posterior = moments.get("posterior")
     leaders = [] if posterior is None else np.argmax(posterior, axis=1).tolist()
     return Episode(
-        title=place.name,
+        title=library.name,
         agent=agent.name,
         sees=agent.sees,
         knows=agent.knows,
-        rules=place.rules,
+        rules=library.rules,
         seed=seed,
         trial=trial,
         horizon=horizon,
-        labels=tuple(place.labels),
+        labels=library.labels,
         truth=truth,
-        action_names=place.models[0].actions,
-        observation_names=place.models[0].observations,
-        scenes={k: place.scene(k) for k in sorted({truth, *leaders})},
+        action_names=library.member(0).actions,
+        observation_names=library.member(0).observations,
+        scenes={k: scene_of(library, k) for k in sorted({truth, *leaders})},
         states=moments["states"],
         actions=until["actions"],
         observations=until["observations"],
@@ -272,8 +273,8 @@ def _heat(stage: Stage, belief: np.ndarray) -> dict[str, list]:
     """By person, pairs of place and probability."""
     found = {who: stage.marginal(who, belief) for who in stage.uncertain}
     return {
-        who: [[int(place), _round(chances[place])] for place in np.flatnonzero(chances > FAINT)]
-        for who, chances in found.items()
+        who: [[int(place), _round(marginal[place])] for place in np.flatnonzero(marginal > FAINT)]
+        for who, marginal in found.items()
     }
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jatpo.evaluate import published, statistics
-from jatpo.report.beyond import figure as beyond
+from jatpo.report.beyond_figure import figure as beyond
 from jatpo.report.panels import Draw, Figure, Panel, categories, curve, figure_of, interval
 from jatpo.report.results import Results, Row
 from jatpo.report.style import INK, MUTED, PUBLISHED, Mark, mark
@@ -77,7 +77,7 @@ def relative(results: Results) -> Figure | None:
 
 
 def differences(results: Results) -> Figure | None:
-    """ATPO minus each rival, trial by trial."""
+    """ATPO minus each other agent, trial by trial."""
     rows = [row for row in results["summary"] if row.get("atpo_minus") is not None]
 
     def panel(name: str) -> Panel:
@@ -89,7 +89,7 @@ def differences(results: Results) -> Figure | None:
                 low, high = row["atpo_minus_low"], row["atpo_minus_high"]
                 interval(axes, row["atpo_minus"], low, high, place, mark(row["agent"]))
             categories(axes, [mark(row["agent"]).label for row in mine])
-            axes.set_xlabel("ATPO's return minus the rival's")
+            axes.set_xlabel("ATPO's return minus the other agent's")
 
         return Panel(name, draw)
 

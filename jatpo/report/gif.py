@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
 import textwrap
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jatpo.disk import check_file, write_whole
 from jatpo.domains import draw
 from jatpo.domains.picture import DARK, LIGHT, Palette
-from jatpo.errors import JatpoError
 from jatpo.report.episode import Episode
 
 if TYPE_CHECKING:
@@ -28,27 +28,13 @@ def write_gif(
     path: str | os.PathLike[str], episode: Episode, *, delay: float = 0.8, dark: bool = False, dpi: int = 100
 ) -> None:
     """Write the episode to `path`, `delay` seconds for each frame; the last one is shown longer."""
-    target = Path(path)
-    if target.is_dir():
-        raise JatpoError(f"{path} is a directory: name a file in it")
-    if not target.absolute().parent.is_dir():
-        raise JatpoError(f"there is no directory {target.absolute().parent}: make it first")
+    target = check_file(path)
     pictures = frames(episode, dark=dark, dpi=dpi)
     milliseconds = [round(1000 * delay)] * (len(pictures) - 1) + [round(1000 * delay * LAST)]
-    partial = target.absolute().with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        pictures[0].save(
-            partial,
-            format="GIF",
-            save_all=True,
-            append_images=pictures[1:],
-            duration=milliseconds,
-            loop=0,
-            disposal=1,
-        )
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
+    data = io.BytesIO()
+    options = {"save_all": True, "append_images": pictures[1:], "duration": milliseconds}
+    pictures[0].save(data, format="GIF", loop=0, disposal=1, **options)
+    write_whole(target, data.getvalue())
 
 
 def frames(episode: Episode, *, dark: bool = False, dpi: int = 100) -> list[Image]:

@@ -9,8 +9,8 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
+from jatpo.disk import write_whole
 from jatpo.evaluate import published
-from jatpo.evaluate.store import write_whole
 from jatpo.report import replay, style, verdict
 from jatpo.report.episode import Episode
 from jatpo.report.results import Results
@@ -43,7 +43,7 @@ PAGE = """<!doctype html>
 def write(directory: str | os.PathLike[str], results: Results, episodes: Sequence[Episode] = ()) -> Path:
     """Write the report into a directory of results, whole or not at all."""
     path = Path(directory) / NAME
-    write_whole(path, page(results, episodes).encode())
+    write_whole(path, page(results, episodes))
     return path
 
 

@@ -9,16 +9,17 @@ from pathlib import Path
 
 import numpy as np
 
+from jatpo.disk import write_whole
 from jatpo.errors import JatpoError
-from jatpo.evaluate.store import write_whole
 from jatpo.report import style
 from jatpo.report.episode import Episode
 from jatpo.report.figures import table
+from jatpo.report.gif import picture
 from jatpo.report.panels import assemble
 from jatpo.report.results import Results
 
 PAPER = "#ffffff"
-TELLING = 0.6  # the first moment at which the true model is this probable
+PROBABLE = 0.6  # posterior of the true model at the moment that is shown
 SHOWN = "gridworld"
 
 
@@ -29,7 +30,7 @@ def draw_pictures(
     folder = Path(directory)
     made = table(results)
     if not episodes or made is None:
-        raise JatpoError("there is no episode and no result to draw: reproduce at least one domain")
+        raise JatpoError("no episode or result to draw: reproduce at least one domain")
     episode = next((each for each in episodes if each.title == SHOWN), episodes[0])
     with style.styled():
         write_whole(folder / "results.png", _small(style.to_bytes(assemble(made), "png", PAPER)))
@@ -38,17 +39,15 @@ def draw_pictures(
 
 
 def _moment(episode: Episode) -> bytes:
-    from jatpo.report.gif import picture
-
-    return style.to_bytes(picture(episode, telling_moment(episode)), "png", PAPER)
+    return style.to_bytes(picture(episode, informative_moment(episode)), "png", PAPER)
 
 
-def telling_moment(episode: Episode) -> int:
-    """When the agent begins to see through, but before the end."""
+def informative_moment(episode: Episode) -> int:
+    """The first time at which the true model is probable, before the end."""
     last = max(episode.num_steps - 1, 0)
     if episode.posterior is None:
         return last // 2
-    reached = np.flatnonzero(episode.posterior[:, episode.truth] >= TELLING)
+    reached = np.flatnonzero(episode.posterior[:, episode.truth] >= PROBABLE)
     return min(int(reached[0]), last) if len(reached) else last // 2
 
 

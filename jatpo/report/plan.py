@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
 
 from jatpo import domains
 from jatpo.evaluate import published
+from jatpo.evaluate.experiment import Config
 from jatpo.report.schedule import Step
 
 REPLAYED = ("gridworld", "pursuit-task", "abandoned-power-plant", "overcooked")  # first, where there are more
 POOL = "gridworld"  # whose pool of models the scaling experiment draws from
+TRIALS = 32
 FASTER = 150.0  # than the published times, roughly: only for the first guess of how long it takes
 EVALUATION = 8.0  # seconds to compile and play a domain, as a first guess
 
@@ -22,31 +22,26 @@ class Plan:
     """What to reproduce."""
 
     names: Sequence[str]
-    trials: int = 32
-    seed: int = 0
-    rules: str = "as_run"
-    preset: str = "exact"
-    sizes: Sequence[int] = ()  # of libraries in the scaling experiment; none: without it
+    sizes: Sequence[int] = ()  # of libraries in the scaling experiment; empty: skipped
+    config: Config = field(default_factory=Config)
     replays: int = 4  # domains with a replay, at most
-    settings: Any = None  # of the solver; None: the paper's
-    solutions: Path | None = None  # where solved models are kept
+    pool: str = POOL
 
-    def identity(self) -> dict[str, Any]:
-        """What results must agree in to be kept in one directory."""
-        solver = "perseus, paper's settings" if self.settings is None else str(self.settings)
-        return {"seed": self.seed, "rules": self.rules, "preset": self.preset, "solver": solver}
+    @property
+    def trials(self) -> int:
+        return TRIALS if self.config.trials is None else self.config.trials
 
 
 def command(plan: Plan) -> str:
     """The command that makes this again."""
-    text = f"jatpo reproduce {' '.join(plan.names)} --trials {plan.trials} --seed {plan.seed} --rules {plan.rules}"
-    if plan.preset != "exact":
-        text += f" --preset {plan.preset}"
-    if plan.settings is not None:
-        text += f" --seconds {plan.settings.seconds:g}"
-    if plan.sizes:
-        text += f" --sizes {','.join(map(str, plan.sizes))}"
-    return text
+    config, request = plan.config, plan.config.request
+    text = f"jatpo reproduce {' '.join(plan.names)} --trials {plan.trials} --seed {config.seed} --rules {config.rules}"
+    text += f" --preset {config.preset}" if config.preset != "exact" else ""
+    text += f" --solver {request.solver}" if request.solver else ""
+    limits = {"seconds": request.seconds, "gap": request.gap, "stages": request.stages}
+    text += "".join(f" --{name} {value:g}" for name, value in limits.items() if value is not None)
+    text += "".join(f" --set {name}={value:g}" for name, value in request.settings.items())
+    return text + (f" --sizes {','.join(map(str, plan.sizes))}" if plan.sizes else "")
 
 
 def replayed(plan: Plan) -> list[str]:
@@ -64,14 +59,14 @@ def steps_of(plan: Plan) -> list[Step]:
         if name in replayed(plan):
             steps.append(Step("replay", f"recording {name}", 5.0))
     if plan.sizes:
-        factor = domains.get(POOL).pool / domains.get(POOL).models
-        steps.append(Step("solve", f"solving the pool of {POOL}", factor * _solving(plan, POOL)))
+        factor = domains.get(plan.pool).pool / domains.get(plan.pool).models
+        steps.append(Step("solve", f"solving the pool of {plan.pool}", factor * _solving(plan, plan.pool)))
         steps.append(Step("evaluate", "scaling the library", EVALUATION + 0.5 * len(plan.sizes)))
     return [*steps, Step("report", "writing the report", 4.0)]
 
 
 def _solving(plan: Plan, name: str) -> float:
-    count = domains.get(name).models
-    if plan.settings is not None and getattr(plan.settings, "seconds", 0):
-        return plan.settings.seconds * count
+    seconds = plan.config.request.seconds
+    if seconds:
+        return seconds * domains.get(name).models
     return 2.0 + published.load()["domains"].get(name, {}).get("solve_s", 300.0) / FASTER

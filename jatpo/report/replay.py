@@ -91,14 +91,14 @@ def page(episode: Episode) -> str:
     css, js = assets()
     parts = {
         "title": html.escape(f"{episode.agent} in {episode.title}"),
-        "lead": html.escape(told(episode)),
+        "lead": html.escape(summary(episode)),
         "footer": "Keys: ← → one step, Home and End, space to play and pause.",
     }
     return PAGE.format(**parts, style=STYLE, css=css, js=js, section=section([episode], heading=""))
 
 
-def told(episode: Episode) -> str:
-    """What is to be seen, in a sentence or two."""
+def summary(episode: Episode) -> str:
+    """The episode in one or two sentences."""
     steps = "1 step" if episode.num_steps == 1 else f"{episode.num_steps} steps"
     text = f"An episode of {steps} that earned {episode.returns[-1]:g}."
     if episode.posterior is None or episode.knows != "library":

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jatpo.disk import read_json
 from jatpo.errors import JatpoError
 
 Row = Mapping[str, Any]
@@ -54,16 +54,7 @@ def load(directory: str | os.PathLike[str]) -> Results:
         raise JatpoError(
             f"{path} holds no results of jatpo: give the directory that 'jatpo reproduce --out' wrote"
         )
-    tables = {name: _read(path / f"{name}.json", []) for name in TABLES}
+    tables = {name: read_json(path / f"{name}.json", []) for name in TABLES}
     for name in BEYOND:
-        tables[name] = _read(path / f"{name}.json", None) or _read(path / "beyond" / f"{name}.json", [])
-    return Results(tables, _read(path / RUN, {}), _read(path / "manifest.json", {}))
-
-
-def _read(path: Path, missing: Any) -> Any:
-    if not path.exists():
-        return missing
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise JatpoError(f"{path} cannot be read as JSON: run the command that made it again") from error
+        tables[name] = read_json(path / f"{name}.json") or read_json(path / "beyond" / f"{name}.json", [])
+    return Results(tables, read_json(path / RUN, {}), read_json(path / "manifest.json", {}))

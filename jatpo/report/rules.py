@@ -27,7 +27,7 @@ def differing_rules(name: str) -> Rows:
 
 
 def effects(name: str) -> Rows:
-    """One row for each rule set: exact mean returns over the library, and pairs of models that can be told apart."""
+    """One row for each rule set: exact mean returns over the library, and pairs of models that can be distinguished."""
     domain = domains.get(name)
     rows = []
     for rules in RULES:

@@ -1,8 +1,8 @@
 """How far a long run is and how long it still takes: steps with expected seconds, corrected by what is measured.
 
 Steps are of kinds (solve, evaluate, ...) whose expectations are wrong by a factor of their own: the pace, actual
-over expected seconds of the work of that kind done so far. A step whose results were there already tells
-nothing about the pace.
+over expected seconds of the work of that kind done so far. A step whose results were there already does
+not count.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+from jatpo.events import Event, OnEvent
+from jatpo.tables import format_cell
 
 TRUST = 5.0  # seconds of experience that a first guess is worth, at least
 
@@ -52,9 +55,9 @@ class Schedule:
         self._start = self._clock()
         return self.step
 
-    def advance(self, share: float) -> None:
-        """This step really works, and `share` of it is done."""
-        self._share, self._worked = min(max(share, self._share), 1.0), True
+    def advance(self, share: float, worked: bool = True) -> None:
+        """`share` of this step is done; `worked`: and some of that just now."""
+        self._share, self._worked = min(max(share, self._share), 1.0), self._worked or worked
 
     def end(self) -> None:
         """All steps are done."""
@@ -79,6 +82,11 @@ class Schedule:
         whole = self.step.seconds * self._pace(self.step.kind)
         return rest + max((1 - self._share) * whole, 0.0)
 
+    def event(self, doing: str) -> Event:
+        """Where the schedule is: the step under way, the share of all work done, and seconds left."""
+        title = f"{self.step.title} (step {self.number} of {len(self.steps)})"
+        return Event(title, self.done, 1.0, {"doing": doing, "left": self.left})
+
     def _finished(self) -> float:
         whole = sum(step.seconds for step in self.steps[: max(self._at, 0)])
         inside = 0 <= self._at < len(self.steps)
@@ -89,7 +97,7 @@ class Schedule:
         if self._worked and self.step.kind == kind:
             spent += self._clock() - self._start
             expected += self._share * self.step.seconds
-        # The expectation counts as some experience too: compiling comes first and is no measure of the rest.
+        # The expectation counts as experience too: compiling comes first and does not represent the rest.
         trust = max(TRUST, 0.2 * max(step.seconds for step in self.steps if step.kind == kind))
         return (spent + trust) / (expected + trust)
 
@@ -99,3 +107,30 @@ class Schedule:
             kind = self.step.kind
             self._spent[kind] = self._spent.get(kind, 0.0) + self._clock() - self._start
             self._expected[kind] = self._expected.get(kind, 0.0) + self.step.seconds
+
+
+class Scheduled:
+    """A listener that shows the events of a run as progress of a schedule, whose steps have the events' titles."""
+
+    def __init__(self, schedule: Schedule, on_event: OnEvent) -> None:
+        self.schedule, self._on_event = schedule, on_event
+
+    def begin(self, title: str) -> None:
+        """Go to the step called `title`, if it is still to come; steps before it count as done."""
+        ahead = [step.title for step in self.schedule.steps[self.schedule.number :]]
+        if title in ahead:
+            for _ in range(ahead.index(title) + 1):
+                self.schedule.begin()
+            self._on_event(self.schedule.event(""))
+
+    def __call__(self, event: Event) -> None:
+        """Show progress as a share of the step under way."""
+        if event.note:
+            self._on_event(event)
+            return
+        if not self.schedule.number or event.title != self.schedule.step.title:
+            self.begin(event.title)
+        figures = {name: value for name, value in event.figures.items() if name != "stored"}
+        self.schedule.advance(event.share, worked=not event.figures.get("stored"))
+        shown = [f"{name.replace('_', ' ')} {format_cell(value)}" for name, value in figures.items()]
+        self._on_event(self.schedule.event(", ".join(shown)))

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from html import escape
 from typing import NamedTuple
 
-from jatpo.report import style, tables
-from jatpo.report.beyond import html as beyond_html
+from jatpo.report import html_tables, style
+from jatpo.report.beyond_figure import html as beyond_html
 from jatpo.report.figures import FIGURES
 from jatpo.report.panels import Figure, draw_panel
 from jatpo.report.results import Results
@@ -39,7 +39,7 @@ def returns(results: Results) -> Section | None:
         'both counted; <b class="misfit">✗</b>: by more. Value iteration sees the state and knows the task, '
         "Perseus knows the task, ATPO and the random picker know neither; BOPA sees the state.</p>"
     )
-    body = tables.returns(results) + tables.download("returns", results["summary"])
+    body = html_tables.returns(results) + html_tables.download("returns", results["summary"])
     return Section("returns", "Table 3: returns", text + body + figure(results, "returns"))
 
 
@@ -52,22 +52,22 @@ def relative(results: Results) -> Section | None:
         "95&nbsp;% interval, and the paper's figure below.</p>"
     )
     columns = ("domain", "agent", "relative", "relative_low", "relative_high", "published_relative")
-    body = tables.relative(results) + tables.download("relative", results["summary"], columns)
+    body = html_tables.relative(results) + html_tables.download("relative", results["summary"], columns)
     return Section("relative", "Table 4: relative performance", text + body)
 
 
 def paired(results: Results) -> Section | None:
-    """ATPO minus each rival."""
+    """ATPO minus each other agent."""
     if not any(row.get("atpo_minus") is not None for row in results["summary"]):
         return None
     text = (
-        "<p>ATPO's return minus a rival's, trial by trial in the same worlds, so that luck cancels: the mean and its "
+        "<p>ATPO's return minus another agent's, trial by trial with common random numbers: the mean and its "
         '95&nbsp;% interval. <span class="better">Green</span> where the whole interval is above 0, '
         '<span class="worse">red</span> where it is below.</p>'
     )
     columns = ("domain", "agent", "atpo_minus", "atpo_minus_low", "atpo_minus_high")
-    body = tables.differences(results) + tables.download("differences", results["summary"], columns)
-    return Section("differences", "ATPO minus its rivals", text + body + figure(results, "differences"))
+    body = html_tables.differences(results) + html_tables.download("differences", results["summary"], columns)
+    return Section("differences", "ATPO minus other agents", text + body + figure(results, "differences"))
 
 
 def identification(results: Results) -> Section | None:
@@ -79,7 +79,9 @@ def identification(results: Results) -> Section | None:
         "models are equally probable, 0: certain). Means over the trials with 95&nbsp;% intervals; the paper's "
         "figures are ATPO's. Steps are medians over the trials.</p>"
     )
-    body = tables.identification(results) + tables.download("identification", results["identification"])
+    body = html_tables.identification(results) + html_tables.download(
+        "identification", results["identification"]
+    )
     body += figure(results, "posterior") + figure(results, "entropy")
     return Section("identification", "Identification", text + body)
 
@@ -110,7 +112,7 @@ def beyond(results: Results) -> Section | None:
     """Rules that do better than ATPO, and the best possible."""
     if not results["beyond"]:
         return None
-    body = beyond_html(results) + tables.download("beyond", results["beyond"])
+    body = beyond_html(results) + html_tables.download("beyond", results["beyond"])
     return Section("beyond", "Beyond ATPO", body + figure(results, "beyond"))
 
 
@@ -120,10 +122,10 @@ def times(results: Results) -> Section | None:
         return None
     text = (
         "<p>Seconds to build the models of a domain and to solve them all. The published times are from the authors' "
-        "machine, ours from this one, so the ratio tells of the program and of the machine. Models that are equal "
+        "machine, ours from this one, so the ratio reflects both the program and the machine. Models that are equal "
         "are solved once.</p>"
     )
-    body = tables.times(results) + tables.download("times", results["times"])
+    body = html_tables.times(results) + html_tables.download("times", results["times"])
     return Section("times", "Table 2: set-up and solving", text + body + figure(results, "times"))
 
 
@@ -135,7 +137,7 @@ def bounds(results: Results) -> Section | None:
         "<p>The best discounted value that any policy can have at the start of a model lies between these bounds: "
         "the solved policy attains the lower one, and the upper one is proved.</p>"
     )
-    body = tables.bounds(results) + tables.download("solutions", results["solutions"])
+    body = html_tables.bounds(results) + html_tables.download("solutions", results["solutions"])
     return Section("bounds", "Solver bounds", text + body)
 
 
@@ -146,17 +148,17 @@ def rules(results: Results) -> Section | None:
     text = (
         "<p>The program behind the published tables (<code>as_run</code>) differs from the paper's text "
         f"(<code>as_written</code>). This run is <code>{escape(str(results.run.get('rules')))}</code>. What the "
-        "difference does to the exact expected returns, and to whether models can be told apart at all:</p>"
+        "difference does to the exact expected returns, and to whether models can be distinguished at all:</p>"
     )
-    body = tables.effects(results) + tables.download("effects", results["effects"])
+    body = html_tables.effects(results) + html_tables.download("effects", results["effects"])
     if results["rules"]:
-        link = tables.download("rules", results["rules"])
-        body += f"<h3>The rules that differ</h3>{tables.rules(results)}{link}"
+        link = html_tables.download("rules", results["rules"])
+        body += f"<h3>The rules that differ</h3>{html_tables.rules(results)}{link}"
     return Section("rules", "As run and as written", text + body)
 
 
 def again(results: Results) -> Section:
-    """Commands and settings to make it again."""
+    """Commands and settings to reproduce it."""
     run, manifest = results.run, results.manifest
     commands = {
         run.get("command", ""): "this report",
@@ -173,9 +175,9 @@ def again(results: Results) -> Section:
         f"{name} {manifest.get(name)}" for name in ("jatpo", "jax", "numpy", "backend")
     )
     facts["models"] = "; ".join(_hashes(results, name) for name in results.domains("solutions"))
-    told = "".join(f"<li><code>{escape(text)}</code>: {what}</li>" for text, what in commands.items())
+    items = "".join(f"<li><code>{escape(text)}</code>: {what}</li>" for text, what in commands.items())
     listed = "".join(f"<dt>{name}</dt><dd>{escape(str(value))}</dd>" for name, value in facts.items())
-    return Section("again", "Make it again", f'<ul class="commands">{told}</ul><dl>{listed}</dl>')
+    return Section("again", "Reproduce it", f'<ul class="commands">{items}</ul><dl>{listed}</dl>')
 
 
 def _hashes(results: Results, name: str) -> str:
@@ -206,7 +208,7 @@ def figure(results: Results, name: str) -> str:
     alone = len(made.panels) == 1
     title = "" if alone else f"<b>{made.title}</b>"
     keys = "".join(_key(mark) for mark in made.legend)
-    link = tables.download(f"figure-{name}", made.rows, made.columns, "CSV")
+    link = html_tables.download(f"figure-{name}", made.rows, made.columns, "CSV")
     panels = f'<div class="panels{" single" if alone else ""}">{drawn}</div>'
     return f'<figure id="figure-{name}"><figcaption>{title}{keys}{link}</figcaption>{panels}</figure>'
 

@@ -1,6 +1,6 @@
 """The one look of all plots: colours, fonts, axes, and how a plot becomes SVG for a page.
 
-Colours are Okabe and Ito's, chosen to be told apart by colour-blind readers and to stand out on white and on near-black
+Colours are Okabe and Ito's, chosen for colour-blind readers, and to stand out on white and on near-black
 (at least 3:1); every agent also has a marker of its own. Backgrounds are transparent. In a page, the ink, muted and
 grid colours follow the page's own (`currentColor`, `--muted`, `--line`), so that one plot serves both themes.
 """

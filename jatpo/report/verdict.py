@@ -21,7 +21,7 @@ WHAT = (
 
 
 class Verdict(NamedTuple):
-    """Whether the claim holds; the domains where it does, where not, and where the trials cannot tell."""
+    """Whether the claim holds; the domains where it does, where not, and where there are too few trials."""
 
     holds: list[str]
     fails: list[str]
@@ -36,13 +36,13 @@ def judge(results: Results) -> Verdict:
     ours = {row["domain"]: row for row in results["summary"] if row["agent"] == "atpo"}
     held: dict[bool | None, list[str]] = {True: [], False: [], None: []}
     for domain, row in ours.items():
-        held[_holds(row, _rival(results, domain, "random"))].append(domain)
+        held[_holds(row, _row_of(results, domain, "random"))].append(domain)
     sentence = _sentence(results, list(ours.values()), held)
     where = _where(held, len(ours)) if ours else ""
     return Verdict(held[True], held[False], held[None], sentence, where, _notes(results))
 
 
-def _rival(results: Results, domain: str, agent: str) -> Row:
+def _row_of(results: Results, domain: str, agent: str) -> Row:
     return next((row for row in results.of("summary", domain) if row["agent"] == agent), {})
 
 
@@ -68,8 +68,8 @@ def _sentence(results: Results, ours: Sequence[Row], held: dict[bool | None, lis
             f": ATPO comes {_span([row['relative'] for row in reached])}{paper} of the way from acting at random to "
             f"an agent that knows the task and sees everything"
         )
-    rivals = [_rival(results, row["domain"], "random_picker") for row in ours]
-    better = sum(row.get("atpo_minus_low") is not None and row["atpo_minus_low"] > 0 for row in rivals)
+    others = [_row_of(results, row["domain"], "random_picker") for row in ours]
+    better = sum(row.get("atpo_minus_low") is not None and row["atpo_minus_low"] > 0 for row in others)
     parts.append(f", does measurably better than mixing without inferring in {better} of {count}")
     compared = [row for row in results["summary"] if row.get("compatible") is not None]
     if compared:
@@ -89,12 +89,12 @@ def _where(held: dict[bool | None, list[str]], count: int) -> str:
             + " here"
         )
     if len(held[None]) == count:
-        return "cannot be told from so few trials"
+        return "is undecided with so few trials"
     text = f"holds in {len(held[True])} of {count} domains here"
     if held[False]:
         text += f", fails in {', '.join(held[False])}"
     if held[None]:
-        text += f", and needs more trials to tell in {', '.join(held[None])}"
+        text += f", and is undecided with so few trials in {', '.join(held[None])}"
     return text
 
 
@@ -104,23 +104,21 @@ def _span(values: Sequence[float]) -> str:
 
 
 def _notes(results: Results) -> list[str]:
-    """What one has to know to read the numbers."""
+    """Remarks needed to interpret the numbers."""
     notes = []
     for row in results["effects"]:
         if row["rules"] == results.run.get("rules") and row["distinguishable"] < row["pairs"]:
             if row["distinguishable"]:
-                what = (
-                    f"only {row['distinguishable']} of its {row['pairs']} pairs of models can be told apart"
-                )
+                what = f"only {row['distinguishable']} of its {row['pairs']} pairs of models can be distinguished"
                 notes.append(f"{row['domain']} tests identification only in part: under these rules {what}.")
             else:
-                what = "no observation can tell any two of its models apart"
+                what = "no observation distinguishes any two of its models"
                 notes.append(f"{row['domain']} does not test identification: under these rules {what}.")
     for domain in results.domains():
         mix = next((row["mix"] for row in results.of("summary", domain) if row.get("mix")), "uniform")
         if mix != "uniform":
             notes.append(
                 f"{domain}: true models are weighted {mix}, as they were drawn in the published trials. An interval is "
-                "too narrow where the few trials of one model all end alike; more trials mend that."
+                "too narrow where the few trials of one model all end alike; more trials fix that."
             )
     return notes

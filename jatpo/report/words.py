@@ -1,4 +1,4 @@
-"""Actions and observations in words, told by their names: those of the paper's domains are terse."""
+"""Actions and observations in words, derived from their names, which are terse in the paper's domains."""
 
 from __future__ import annotations
 

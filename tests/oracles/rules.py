@@ -119,15 +119,22 @@ def earned(models, table, action: int) -> float:
     )
 
 
+def discounted(models, table):
+    """γ_k u_k(x): what comes later counts for γ_k in model k, and Q_1 grows with the size of a belief."""
+    return [[model[4] * chance for chance in own] for model, own in zip(models, table, strict=True)]
+
+
 def two_steps_sampled(models, values, table, shift: float, samples: int) -> np.ndarray:
     """Depth 2 with the first observation at the quantiles (i + shift) / samples [A]."""
     found = []
     for a in range(len(values[0])):
         chances = observation_chances(models, table, a)
         quantiles = [(i + shift) / samples for i in range(samples)]
-        after = [after_seeing(models, table, a, at_quantile(chances, q)) for q in quantiles]
+        after = [
+            discounted(models, after_seeing(models, table, a, at_quantile(chances, q))) for q in quantiles
+        ]
         best = np.mean([max(one_step(values, joint)) for joint in after])
-        found.append(earned(models, table, a) + models[0][4] * sum(map(sum, table)) * best)
+        found.append(earned(models, table, a) + sum(map(sum, table)) * best)
     return np.array(found)
 
 
@@ -138,8 +145,8 @@ def two_steps(models, values, table) -> np.ndarray:
         worth = 0.0
         for z, chance in enumerate(observation_chances(models, table, a)):
             if chance > 0:
-                worth += chance * max(one_step(values, after_seeing(models, table, a, z)))
-        found.append(earned(models, table, a) + models[0][4] * worth)
+                worth += chance * max(one_step(values, discounted(models, after_seeing(models, table, a, z))))
+        found.append(earned(models, table, a) + worth)
     return np.array(found)
 
 

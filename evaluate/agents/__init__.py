@@ -1,0 +1,34 @@
+"""Ways to act: the paper's six agents, rules beyond them, and how to write another (docs/agents.md)."""
+
+from jatpo.evaluate.agents.atpo import ATPO, Informed, RandomPicker
+from jatpo.evaluate.agents.bayes import Bayes
+from jatpo.evaluate.agents.bopa import BOPA, Random, ValueIteration
+from jatpo.evaluate.agents.catalogue import get, load, names, register
+from jatpo.evaluate.agents.lookahead import Lookahead, Q
+from jatpo.evaluate.agents.protocol import Agent, Context, agent_class, static
+from jatpo.evaluate.agents.selecting import Commit, MostLikely, Vote
+from jatpo.evaluate.agents.soft_atpo import SoftATPO
+
+__all__ = [
+    "ATPO",
+    "BOPA",
+    "Agent",
+    "Bayes",
+    "Commit",
+    "Context",
+    "Informed",
+    "Lookahead",
+    "MostLikely",
+    "Q",
+    "Random",
+    "RandomPicker",
+    "SoftATPO",
+    "ValueIteration",
+    "Vote",
+    "agent_class",
+    "get",
+    "load",
+    "names",
+    "register",
+    "static",
+]

@@ -1,0 +1,117 @@
+"""Agents that filter a belief in every model and mix the models' policies: ATPO, the informed agent, random picker.
+
+    p'(k) ∝ evidence_k p(k)             pi(a) = sum_k p(k) pi_k(a | b_k)
+
+The three are one agent. ATPO starts from the library's prior and learns. The informed agent (Perseus) starts certain
+of the true model, and the random picker holds p uniform: neither learns. The posterior is kept in log space; a
+model that is ruled out has -inf and stays there. When all models are ruled out at once, the posterior stays
+as it was, and `impossible` counts it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from jatpo import filter
+from jatpo.evaluate.agents.protocol import Context, Defaults, agent_class
+from jatpo.filter import safe_log
+from jatpo.solve.policy import Policy, action_probabilities_columns
+
+
+class Mixture(NamedTuple):
+    """Beliefs, log posterior, and of the last step the log evidence; how often nothing explained it."""
+
+    beliefs: Array  # [K, X, N]
+    log_posterior: Array  # [K, N]
+    log_evidence: Array  # [N]
+    impossible: Array  # [N] int32
+
+
+@agent_class
+class ATPO(Defaults):
+    """The mixture of all models' policies, weighted by the posterior."""
+
+    floor: float | Array = (
+        0.0  # added to beliefs and posterior before normalising; the published program: 1e-8
+    )
+    temper: float | Array = 1.0  # power of the evidence in the posterior: 1 is Bayes' rule, 0 does not learn
+    flat: bool | Array = False  # start from a uniform p whatever the prior
+    name: str = "atpo"
+    knows: str = "library"
+    sees = "observation"
+    needs = ("policies",)
+
+    def init(self, keys: Array, context: Context, seen: None) -> Any:
+        """Every model's start belief, and the prior."""
+        del seen
+        num_trials = keys.shape[0]
+        prior = context.prior
+        members = (prior > 0).astype(prior.dtype)
+        uniform = members / jnp.sum(members, axis=0, keepdims=True)
+        return Mixture(
+            filter.initial(context.library, num_trials),
+            safe_log(jnp.where(self.flat, uniform, prior)),
+            jnp.zeros(num_trials, prior.dtype),
+            jnp.zeros(num_trials, jnp.int32),
+        )
+
+    def act(self, keys: Array, context: Context, memory: Any) -> Array:
+        """sum_k p(k) pi_k(a | b_k) [A, N]."""
+        del keys
+        return mix(memory.log_posterior, self.model_policies(context, memory))
+
+    def model_policies(self, context: Context, memory: Mixture) -> Array:
+        """pi_k(a | b_k) of every model [K, A, N]."""
+        policies: Policy = context.solved["policies"]
+        num_actions = context.actions.shape[0]
+        return jax.vmap(lambda p, b: action_probabilities_columns(p, b, num_actions))(
+            policies, memory.beliefs
+        )
+
+    def update(self, keys: Array, context: Context, memory: Any, actions: Array, seen: Array) -> Any:
+        """Filter every model's belief, then weigh the models by their evidence."""
+        del keys
+        dtype = memory.beliefs.dtype
+        floor, temper = jnp.asarray(self.floor, dtype), jnp.asarray(self.temper, dtype)
+        beliefs, evidence = filter.update_library(context.library, memory.beliefs, actions, seen, floor)
+        members = context.prior > 0
+        log_posterior, total = filter.posterior(memory.log_posterior, evidence, members, floor, temper)
+        impossible = memory.impossible + (total == -jnp.inf).astype(jnp.int32)
+        return Mixture(beliefs, log_posterior, total, impossible)
+
+    def report(self, context: Context, memory: Any) -> dict[str, Array]:
+        """Posterior, entropy, log evidence, impossible steps and beliefs."""
+        return {
+            **report_posterior(context, memory.log_posterior),
+            "log_evidence": memory.log_evidence,
+            "impossible": memory.impossible,
+            "beliefs": memory.beliefs,
+        }
+
+
+def Informed(**parameters: Any) -> ATPO:
+    """The agent that knows the true model and follows its policy; `perseus` in the tables."""
+    return ATPO(**{"name": "perseus", "knows": "true model", "temper": 0.0} | parameters)
+
+
+def RandomPicker(**parameters: Any) -> ATPO:
+    """The mixture with a uniform p that never changes: a model drawn anew at every step."""
+    return ATPO(**{"name": "random_picker", "temper": 0.0, "flat": True} | parameters)
+
+
+def mix(log_posterior: Array, policies: Array) -> Array:
+    """Policies [K, A, N] weighed by the posterior [K, N]: [A, N]."""
+    return jnp.sum(jnp.exp(log_posterior)[:, None, :] * policies, axis=0)
+
+
+def report_posterior(context: Context, log_posterior: Array) -> dict[str, Array]:
+    """The posterior [K, N] and its entropy [N], from 0 (certain) to 1 (uniform over the trial's library)."""
+    posterior = jnp.exp(log_posterior)
+    nats = -jnp.sum(jnp.where(posterior > 0, posterior * log_posterior, 0), axis=0)
+    members = jnp.sum((context.prior > 0).astype(nats.dtype), axis=0)
+    scale = jnp.where(members > 1, jnp.log(jnp.maximum(members, 2)), 1)
+    return {"posterior": posterior, "entropy": nats / scale}

@@ -1,0 +1,21 @@
+"""The experiments of jatpo, one module each; importing this package enters them into `EXPERIMENTS`."""
+
+from jatpo.evaluate.experiments.beyond import Beyond
+from jatpo.evaluate.experiments.comparison import Comparison
+from jatpo.evaluate.experiments.identification import Identification
+from jatpo.evaluate.experiments.loss_bound import LossBound
+from jatpo.evaluate.experiments.misspecified import Misspecified
+from jatpo.evaluate.experiments.off_policy import OffPolicy
+from jatpo.evaluate.experiments.scaling import Scaling
+from jatpo.evaluate.experiments.tune import Tune
+
+__all__ = [
+    "Beyond",
+    "Comparison",
+    "Identification",
+    "LossBound",
+    "Misspecified",
+    "OffPolicy",
+    "Scaling",
+    "Tune",
+]

@@ -1,0 +1,49 @@
+"""Fields of experiments that are options of their commands, and what such options are written as."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import field
+from typing import Any
+
+from jatpo.errors import JatpoError
+
+
+def option(
+    default: Any, help: str, *, parse: Callable[[Any], Any] | None = None, kept: bool = True, **more: Any
+) -> Any:
+    """A field of an experiment that is also an option of its command.
+
+    With `parse`, the command reads a text (or what `kind` says) and `default` is one. `kept`: whether a directory
+    refuses results with another value; False where they are other parts of it. `more` goes to `typer.Option`.
+    """
+    value = default if parse is None or default is None else parse(default)
+    metadata = {"help": help, "parse": parse, "text": default, "kept": kept, "more": more}
+    return field(default_factory=lambda: value, metadata=metadata)
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Words from text such as atpo,random."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """Numbers from text such as 0.5,2."""
+    try:
+        return tuple(float(part) for part in words(text))
+    except ValueError as error:
+        raise JatpoError(f"'{text}' is not a list of numbers: write it as 0.5,2") from error
+
+
+def integers(text: str) -> tuple[int, ...]:
+    """Whole numbers from text such as 2-32 or 2,4,8, each once and in order."""
+    try:
+        found: list[int] = []
+        for part in words(text):
+            first, _, last = part.partition("-")
+            found += range(int(first), int(last or first) + 1)
+    except ValueError as error:
+        raise JatpoError(f"'{text}' is not a list of whole numbers: write it as 2-32 or 2,4,8") from error
+    if not found:
+        raise JatpoError(f"'{text}' holds no number: write it as 2-32 or 2,4,8")
+    return tuple(sorted(set(found)))

@@ -1,0 +1,147 @@
+"""The cells of an experiment and the session that plays them: stored chunks are loaded, missing ones played and kept.
+
+Trial i of a cell has a key made of the session's seed and i, so agents in the same scenario meet the same trials, and
+a run that resumes plays the same ones as a run that was never interrupted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+
+from jatpo.disk import Checkpoints
+from jatpo.errors import JatpoError
+from jatpo.evaluate.agents.protocol import Agent
+from jatpo.evaluate.fingerprint import fingerprint
+from jatpo.evaluate.results_store import Store
+from jatpo.evaluate.rollout import TOGETHER, chunk_size, run_chunks
+from jatpo.evaluate.scenario import Scenario
+from jatpo.evaluate.solved import Solved
+from jatpo.evaluate.trials import Trials, concatenate
+from jatpo.events import Event, OnEvent, ignore
+from jatpo.tables import Row
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run: trials of an agent in a scenario, kept under `part`."""
+
+    part: str
+    agent: Agent
+    scenario: Scenario
+    solved: Solved
+    horizon: int
+    trials: int
+    record: tuple[str, ...] = ()
+    label: Row = field(default_factory=dict)  # the cell's place in its experiment, as in {"size": 8}
+    made_of: Row = field(default_factory=dict)  # what the trials of `part` depend on, apart from the agent
+    seed: int | None = None  # default: the session's
+
+    @property
+    def reason(self) -> str | None:
+        """Why the agent cannot play here, or None."""
+        return self.agent.refuses(self.scenario.library)
+
+    @property
+    def num_chunks(self) -> int:
+        return -(-self.trials // chunk_size(self.scenario.library))
+
+
+class Played(NamedTuple):
+    """A cell with its trials; None, with the reason, where the agent cannot play."""
+
+    cell: Cell
+    trials: Trials | None
+    reason: str | None = None
+    chunk_seconds: float | None = None  # of a chunk, without compiling; None where it could not be measured
+
+
+class Pace:
+    """The seconds of a chunk, by the times at which chunks were finished."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._times: list[float] = []
+        self._clock = clock
+
+    def tick(self) -> None:
+        """A chunk is finished."""
+        self._times.append(self._clock())
+
+    def seconds(self) -> float | None:
+        """Seconds of a chunk after the first round of them, which had to compile; None if there was no other."""
+        later = len(self._times) - TOGETHER * jax.local_device_count()
+        return (self._times[-1] - self._times[0]) / later if later > 0 else None
+
+
+class Session:
+    """Plays cells with one seed and, with a store, keeps their chunks. Nothing else plays trials of experiments."""
+
+    def __init__(self, seed: int, store: Store | None = None, on_event: OnEvent = ignore) -> None:
+        self.seed, self.store, self.on_event = seed, store, on_event
+
+    def play(self, cells: Sequence[Cell], title: str = "") -> list[Played]:
+        """All cells in order; progress is that of all of them."""
+        total = sum(cell.num_chunks for cell in cells if cell.reason is None)
+        done, found = 0, []
+        for cell in cells:
+            reason = cell.reason
+            if reason is not None:
+                found.append(Played(cell, None, reason))
+                continue
+            found.append(self._play(cell, title, done, total))
+            done += cell.num_chunks
+        return found
+
+    def _play(self, cell: Cell, title: str, before: int, total: int) -> Played:
+        """One cell; `before` of `total` chunks were finished with earlier ones."""
+        if cell.trials < 1:
+            raise JatpoError(f"there are {cell.trials} trials to play: ask for at least one")
+        done = self._stored(cell)
+        missing = [chunk for chunk in range(cell.num_chunks) if chunk not in done]
+        began, pace = time.perf_counter(), Pace()
+
+        def report(**figures: int) -> None:
+            self.on_event(Event(title, before + len(done), total, {"agent": cell.agent.name, **figures}))
+
+        if done:
+            report(stored=len(done))
+        key = jax.random.key(self.seed if cell.seed is None else cell.seed)
+        what = (cell.agent, cell.scenario, cell.solved, cell.horizon)
+        for chunk, result in run_chunks(key, *what, missing, cell.record):
+            done[chunk] = result
+            pace.tick()
+            if self.store:
+                self.store.save(cell.part, cell.agent.name, chunk, result)
+            report()
+        if self.store and missing:
+            self.store.add_seconds(f"{cell.part}/{cell.agent.name}", time.perf_counter() - began)
+        whole = concatenate([done[chunk] for chunk in range(cell.num_chunks)])
+        return Played(cell, jax.tree.map(lambda leaf: leaf[: cell.trials], whole), None, pace.seconds())
+
+    def _stored(self, cell: Cell) -> dict[int, Trials]:
+        """The chunks that were played before, by number."""
+        store, agent = self.store, cell.agent
+        if store is None:
+            return {}
+        store.open_part(cell.part, cell.made_of)
+        solved = {name: cell.solved.digest(name) for name in agent.needs}
+        made_of = {**fingerprint(agent), "solutions": solved, "record": cell.record}
+        store.open_agent(cell.part, agent.name, made_of)
+        chunks = [chunk for chunk in range(cell.num_chunks) if store.has(cell.part, agent.name, chunk)]
+        return {chunk: store.load(cell.part, agent.name, chunk) for chunk in chunks}
+
+    def folder(self, *names: str) -> Path | None:
+        """A folder of the results' directory, for something else that an experiment keeps; None without a store."""
+        return self.store.directory.joinpath(*names) if self.store else None
+
+    def checkpoints(self, kind: str, name: str, made_of: Mapping[str, object]) -> Checkpoints | None:
+        """Where a training keeps its state; refuses one that is made of something else. None without a store."""
+        if self.store is None:
+            return None
+        self.store.open_part(f"{kind}-{name}", made_of)
+        return Checkpoints(self.store.directory / kind / name, {kind: name}, self.on_event)

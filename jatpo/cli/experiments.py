@@ -1,0 +1,210 @@
+"""`jatpo experiment NAME`: one command for each registered experiment, made from the fields of its dataclass.
+
+A command has the experiment's own options (`jatpo.evaluate.experiment.option`), then those that all share. It writes
+its tables and a manifest into one directory and resumes there when it is run again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
+
+import typer
+
+from jatpo.cli import solving
+from jatpo.cli.app import HELP_OPTIONS, NearestGroup
+from jatpo.cli.options import RULES_HELP, SOURCES, Json, Preset, Quiet, Seed, Trials, names_of
+from jatpo.cli.output import print_json
+from jatpo.cli.progress import Steps
+from jatpo.errors import JatpoError
+
+if TYPE_CHECKING:
+    from jatpo.evaluate.experiment import Experiment
+    from jatpo.tables import Table
+
+PACKAGES = ("jatpo.evaluate.experiments", "jatpo.learn.adapt")  # importing them enters their experiments
+PAGES = {
+    "beyond": "jatpo.report.beyond_tables",
+    "evaluate": "jatpo.report.comparison_page",
+}  # with `write_page`
+
+
+class Shared(NamedTuple):
+    """What was chosen with the options that all experiments share, in the order of the help."""
+
+    agents: str | None = None
+    trials: int | None = None
+    seed: int = 0
+    rules: str = "as_run"
+    preset: str = "exact"
+    solving: solving.Solving = solving.DEFAULTS
+    out: Path | None = None
+    markdown: Path | None = None
+    json: bool = False
+    quiet: bool = False
+
+
+class Experiments(NearestGroup):
+    """The experiments of the registry as commands, made when one is needed: `jatpo --help` imports none."""
+
+    def resolve_command(self, ctx, args):
+        """As in typer."""
+        self._fill()
+        return super().resolve_command(ctx, args)
+
+    def list_commands(self, ctx):
+        """The names, in order."""
+        self._fill()
+        return sorted(self.commands)
+
+    def get_command(self, ctx, cmd_name):
+        """The command of one experiment."""
+        self._fill()
+        return super().get_command(ctx, cmd_name)
+
+    def _fill(self) -> None:
+        if self.commands:
+            return
+        app = typer.Typer(rich_markup_mode="rich")
+        app.callback()(lambda: None)
+        for kind in registered():
+            app.command(kind.name, context_settings=HELP_OPTIONS)(command_of(kind))
+        self.commands.update(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+
+
+experiment = typer.Typer(
+    cls=Experiments,
+    help="Experiments beyond the main table, each with its results in one directory.",
+)
+
+
+@experiment.callback(invoke_without_command=True)
+def listed(context: typer.Context) -> None:
+    """List the experiments unless one is named."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), nl=False)
+
+
+def registered() -> list[type[Experiment]]:
+    """All experiments: jatpo's own, and those of files named in JATPO_EXTENSIONS."""
+    from jatpo.evaluate.experiment import EXPERIMENTS
+
+    for package in PACKAGES:
+        import_module(package)
+    return [EXPERIMENTS.get(name) for name in EXPERIMENTS.names()]
+
+
+def command_of(kind: type[Experiment]) -> Callable[..., None]:
+    """The function that typer makes the command of."""
+    own = {each.name: each for each in dataclasses.fields(kind) if "help" in each.metadata}  # type: ignore[arg-type]
+    offered = {name: each for name, each in _shared(kind).items() if name not in kind.without}
+    parameters = [_names(kind), *_own(kind, own), *offered.values()]
+
+    def command(names: list[str] | None = None, **values: Any) -> None:
+        settings = {name: _parsed(name, each.metadata, values.pop(name)) for name, each in own.items()}
+        given = {name: values.pop(name) for name in solving.KINDS if name in values}
+        chosen = Shared(**values, solving=solving.Solving(**given))
+        perform(kind(**settings), names, chosen._replace(out=chosen.out or Path("results") / kind.name))
+
+    vars(command)["__signature__"] = inspect.Signature(parameters)
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    command.__doc__ = inspect.cleandoc(kind.__doc__ or kind.name)
+    return command
+
+
+def _parameter(name: str, default: Any, annotation: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _names(kind: type[Experiment]) -> inspect.Parameter:
+    text = f"{SOURCES}; default: {', '.join(kind.sources)}."
+    return _parameter(
+        "names", None, Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help=text)]
+    )
+
+
+def _own(kind: type[Experiment], fields: Mapping[str, dataclasses.Field]) -> list[inspect.Parameter]:
+    """The options of the experiment itself, from its fields."""
+    hints = get_type_hints(kind)
+    found = []
+    for name, each in fields.items():
+        more, text = dict(each.metadata["more"]), each.metadata["text"]
+        parsed = each.metadata["parse"] is not None
+        annotation = more.pop("kind", str if parsed else hints[name])
+        if text is None or text == ():
+            annotation, text = annotation | None, None
+        flags = [f"--{name.replace('_', '-')}"] if annotation is bool else []
+        found.append(
+            _parameter(
+                name, text, Annotated[annotation, typer.Option(*flags, help=each.metadata["help"], **more)]
+            )
+        )
+    return found
+
+
+def _shared(kind: type[Experiment]) -> dict[str, inspect.Parameter]:
+    """The options that all experiments share."""
+    names = f"Agents by name, comma-separated; default: {', '.join(kind.agents)}."
+    out = f"Directory for results; the same command resumes there; default: results/{kind.name}."
+    page = "Write the tables as a Markdown page, or between their markers in it."
+    extra = "".join(f"; {name}" for name in kind.rules if name not in RULES_HELP)
+    options: dict[str, tuple[Any, Any]] = {
+        "agents": (None, Annotated[str | None, typer.Option(help=names)]),
+        "trials": (kind.trials, Trials),
+        "seed": (0, Seed),
+        "rules": ("as_run", Annotated[str, typer.Option(help=f"{RULES_HELP}{extra}.")]),
+        "preset": ("exact", Preset),
+        **{name: (None, annotation) for name, annotation in solving.KINDS.items()},
+        "out": (None, Annotated[Path | None, typer.Option(help=out)]),
+        "markdown": (None, Annotated[Path | None, typer.Option(help=page)]),
+        "json": (False, Json),
+        "quiet": (False, Quiet),
+    }
+    if kind.name not in PAGES:
+        del options["markdown"]
+    return {name: _parameter(name, *option) for name, option in options.items()}
+
+
+def _parsed(name: str, metadata: Mapping[str, Any], value: Any) -> Any:
+    """The value of a field, from that of its option."""
+    if metadata["parse"] is None:
+        return value
+    try:
+        if value is None:
+            return None if metadata["text"] is None else metadata["parse"](metadata["text"])
+        return metadata["parse"](value)
+    except JatpoError as error:
+        raise JatpoError(f"--{name.replace('_', '-')}: {error}") from error
+
+
+def perform(experiment: Experiment, names: Sequence[str] | None, shared: Shared) -> dict[str, Table]:
+    """Run an experiment with its progress shown, and print its tables."""
+    from jatpo.evaluate.experiment import Config, run
+
+    wanted = names_of(shared.agents)
+    config = Config(
+        trials=shared.trials,
+        seed=shared.seed,
+        rules=shared.rules,
+        preset=shared.preset,
+        request=shared.solving.request(),
+        solutions=shared.solving.solutions,
+    )
+    with Steps(experiment.name, shared.quiet) as progress:
+        tables = run(experiment, names, wanted, config, shared.out, progress)
+    if shared.markdown:
+        found = {name: table.rows for name, table in tables.items()}
+        settings = {**experiment.settings(config), "trials": config.trials}
+        import_module(PAGES[experiment.name]).write_page(shared.markdown, found, settings)
+    if shared.json:
+        rows = {name: tables[name].rows for name in experiment.main() if name in tables}
+        print_json(next(iter(rows.values())) if len(rows) == 1 else rows)
+        return tables
+    print("\n\n".join(str(table) for table in experiment.shown(tables)))
+    if shared.out:
+        print(f"\nresults are in {shared.out}")
+    return tables

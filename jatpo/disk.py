@@ -1,0 +1,243 @@
+"""Files, directories and checkpoints that are on disk whole or not at all, and digests of arrays.
+
+Everything is written under a draft name beside its target and then renamed, so an interrupted write leaves no trace and
+two processes that write the same thing cannot harm each other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TextIO, TypeVar
+
+import numpy as np
+
+from jatpo.errors import JatpoError
+from jatpo.events import Event, OnEvent, ignore
+
+SEAL = "seal.json"  # in a checkpoint: the digest of every other file, written last
+META = "meta"
+DAMAGED = ".damaged"
+Arrays = dict[str, np.ndarray]
+T = TypeVar("T")
+
+
+def check_file(path: str | os.PathLike[str]) -> Path:
+    """The file that `path` stands for, links followed; refuses, before any work, one that cannot be written."""
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise JatpoError(f"{path} is a directory: name a file in it")
+    if not target.parent.is_dir():
+        raise JatpoError(f"there is no directory {target.parent}: make it first")
+    if not os.access(target if target.exists() else target.parent, os.W_OK):
+        raise JatpoError(f"{path} cannot be written: choose another place or change its permissions")
+    return target
+
+
+def check_new_directory(path: str | os.PathLike[str]) -> Path:
+    """The directory to make at `path`; refuses one that is in use or that cannot be made."""
+    target = Path(os.path.abspath(path))
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise JatpoError(f"{path} exists already: choose another directory or remove it")
+    if not target.resolve().parent.is_dir():
+        raise JatpoError(f"there is no directory {target.resolve().parent}: make it first")
+    return target
+
+
+def write_whole(path: str | os.PathLike[str], content: bytes | str) -> None:
+    """Write a file, text in UTF-8; missing parent directories are made."""
+    target = Path(os.path.realpath(path))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _draft(target) as draft, open(draft, "wb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+        _flush(file)
+
+
+def read_json(path: str | os.PathLike[str], missing: Any = None) -> Any:
+    """What a JSON file holds, or `missing` where there is none; a damaged one is refused."""
+    try:
+        return json.loads(Path(path).read_bytes())
+    except FileNotFoundError:
+        return missing
+    except ValueError as error:
+        raise JatpoError(
+            f"{path} cannot be read as JSON: remove it and run the command that made it again"
+        ) from error
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str], encoding: str = "ascii") -> Iterator[TextIO]:
+    """A text stream that takes the place of the file `path` when the block ends without an error."""
+    with _draft(check_file(path)) as draft, open(draft, "w", encoding=encoding, newline="\n") as file:
+        yield file
+        _flush(file)
+
+
+@contextlib.contextmanager
+def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A directory to fill that appears at `path` when the block ends without an error."""
+    target = check_new_directory(path)
+    with _draft(target) as draft:
+        draft.mkdir()
+        yield draft
+        if target.is_dir():
+            target.rmdir()
+
+
+def digest(arrays: Iterable[Any]) -> str:
+    """The SHA-256 of the numbers and shapes of arrays, in order; names, storage and device do not count."""
+    state = hashlib.sha256()
+    for array in arrays:
+        state.update(np.ascontiguousarray(array).tobytes())
+        state.update(repr(np.shape(array)).encode())
+    return state.hexdigest()
+
+
+def digest_json(value: Any) -> str:
+    """The SHA-256 of a value made of JSON's own types."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def to_arrays(tree: Any) -> Arrays:
+    """The leaves of a pytree as named arrays, for a checkpoint."""
+    import jax  # not at import: `jatpo domains` does without
+
+    return {f"leaf{number:04d}": np.asarray(leaf) for number, leaf in enumerate(jax.tree.leaves(tree))}
+
+
+def from_arrays(arrays: Arrays, like: T) -> T:
+    """The pytree that `to_arrays` took apart; `like` has its structure, shapes and dtypes."""
+    import jax  # not at import: `jatpo domains` does without
+
+    leaves, structure = jax.tree.flatten(like)
+    found = [arrays[f"leaf{number:04d}"] for number in range(len(leaves))]
+    if [leaf.shape for leaf in found] != [np.shape(leaf) for leaf in leaves]:
+        raise ValueError("its arrays have other shapes")
+    return jax.tree.unflatten(structure, jax.device_put(found))
+
+
+class Checkpoints:
+    """Orbax checkpoints in one directory, sealed with the digests of their files.
+
+    `identity` (JSON) is what they were made for. A checkpoint whose files have changed, that was made for another
+    identity or that the caller cannot read is set aside under another name and reported as a note.
+    """
+
+    def __init__(
+        self, directory: str | os.PathLike[str], identity: Mapping[str, Any], on_event: OnEvent = ignore
+    ) -> None:
+        self.directory = Path(directory).absolute()
+        self.identity = dict(identity)
+        self.on_event = on_event
+
+    def names(self, prefix: str = "") -> list[str]:
+        """The checkpoints whose names begin with `prefix`, the last in the alphabet (the newest) first."""
+        found = self.directory.iterdir() if self.directory.is_dir() else ()
+        names = (path.name for path in found if path.suffix != DAMAGED)
+        return sorted((name for name in names if name.startswith(prefix) and name[0] != "."), reverse=True)
+
+    def save(self, name: str, meta: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+        """Write a checkpoint; one of that name that is already there is kept."""
+        import orbax.checkpoint as ocp  # takes seconds to import
+
+        text = json.dumps({"identity": self.identity, META: dict(meta)})
+        tree = {META: np.frombuffer(text.encode(), np.uint8)}
+        tree |= {key: np.asarray(array) for key, array in arrays.items()}
+        self.directory.mkdir(parents=True, exist_ok=True)
+        draft = _draft_name(self.directory / name)
+        try:
+            ocp.PyTreeCheckpointer().save(draft, tree)
+            (draft / SEAL).write_text(json.dumps(_file_digests(draft)))
+            with contextlib.suppress(OSError):  # another process was first, with the same content
+                os.rename(draft, self.directory / name)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+    def save_newest(
+        self, prefix: str, number: int, meta: Mapping[str, Any], arrays: Mapping[str, Any]
+    ) -> None:
+        """Write the checkpoint of a numbered state, and remove the earlier ones with that prefix."""
+        name = f"{prefix}{number:06d}"
+        earlier = [other for other in self.names(prefix) if other != name]
+        self.save(name, meta, arrays)
+        self.drop(earlier)
+
+    def load(self, name: str, read: Callable[[dict[str, Any], Arrays], T]) -> T | None:
+        """What `read(meta, arrays)` makes of a checkpoint; None when there is none that can be used."""
+        path = self.directory / name
+        if not path.exists():
+            return None
+        try:
+            return read(*self._restore(path))
+        except Exception as error:  # whatever is wrong with it: it is computed anew
+            if path.exists():  # otherwise another process has dropped it
+                self._set_aside(path, str(error).partition("\n")[0] or type(error).__name__)
+            return None
+
+    def load_newest(self, prefix: str, read: Callable[[dict[str, Any], Arrays], T]) -> T | None:
+        """The newest checkpoint with `prefix` that can be used."""
+        return next(
+            (found for name in self.names(prefix) if (found := self.load(name, read)) is not None), None
+        )
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Remove checkpoints, renaming them first so that nobody finds half of one."""
+        for name in names:
+            draft = _draft_name(self.directory / name)
+            with contextlib.suppress(OSError):  # another process was first
+                os.rename(self.directory / name, draft)
+            shutil.rmtree(draft, ignore_errors=True)
+
+    def _restore(self, path: Path) -> tuple[dict[str, Any], Arrays]:
+        import orbax.checkpoint as ocp  # takes seconds to import
+
+        if json.loads((path / SEAL).read_bytes()) != _file_digests(path):
+            raise ValueError("its files are not as they were written")
+        tree = dict(ocp.PyTreeCheckpointer().restore(path))
+        stored = json.loads(bytes(np.asarray(tree.pop(META), np.uint8)))
+        if stored["identity"] != json.loads(json.dumps(self.identity)):
+            raise ValueError("it was made for another model, other settings or another version")
+        return stored[META], {key: np.asarray(array) for key, array in tree.items()}
+
+    def _set_aside(self, path: Path, reason: str) -> None:
+        aside = path.with_name(f"{path.name}-{uuid.uuid4().hex[:8]}{DAMAGED}")
+        with contextlib.suppress(OSError):
+            os.rename(path, aside)
+        text = f"the checkpoint {path} cannot be used ({reason[:200]}): set aside as {aside.name}"
+        self.on_event(Event(note=text))
+
+
+def _draft_name(target: Path) -> Path:
+    return target.with_name(f".draft-{uuid.uuid4().hex}")
+
+
+@contextlib.contextmanager
+def _draft(target: Path) -> Iterator[Path]:
+    """A name beside `target` whose file or directory takes its place when the block ends without an error."""
+    draft = _draft_name(target)
+    try:
+        yield draft
+        os.replace(draft, target)
+    finally:
+        if draft.is_dir():
+            shutil.rmtree(draft, ignore_errors=True)
+        draft.unlink(missing_ok=True)
+
+
+def _flush(file: Any) -> None:
+    """To the disk before the rename: a crash must not leave an empty file under the new name."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _file_digests(path: Path) -> dict[str, str]:
+    files = (file for file in sorted(path.rglob("*")) if file.is_file() and file.name != SEAL)
+    return {
+        file.relative_to(path).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files
+    }

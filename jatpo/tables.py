@@ -1,0 +1,265 @@
+"""Tables of results: rows of values under columns that know how to show them.
+
+    table = Table([{"agent": "atpo", "mean": 85.41}], title="gridworld")
+    print(table)
+    table.to_csv(), table.to_markdown(), table.to_pandas()
+
+Text for people (`print`, Markdown, LaTeX) has headers and formatted cells; data for programs (CSV, JSON, pandas)
+has keys and values as they are.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jatpo.errors import JatpoError
+from jatpo.plain import to_json
+
+MISSING = "-"
+NOT_AVAILABLE = "N.A."
+NARROWEST = 12  # characters that a column of text keeps on a terminal, where it has as many
+GAP = 2  # spaces between columns
+REPR_LINES, REPR_WIDTH = 10, 120
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: the key of its values, a header, how to format a value, and "left" or "right"."""
+
+    key: str
+    header: str = ""  # default: the key, with spaces for underscores
+    format: str | Callable[[Any], str] | None = None  # a format such as ".1f", or a function
+    align: str | None = None  # default: numbers to the right
+
+    @property
+    def title(self) -> str:
+        """The header that is shown."""
+        return self.header or self.key.replace("_", " ")
+
+    def text(self, value: Any) -> str:
+        """A cell for people; None is shown as ``-``."""
+        if value is None:
+            return MISSING
+        if callable(self.format):
+            return self.format(value)
+        return (
+            format(value, self.format) if self.format and not isinstance(value, str) else format_cell(value)
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Table:
+    """Rows with columns (default: all keys, in order of appearance), a title above and notes below."""
+
+    rows: Sequence[Row]
+    columns: Sequence[Column | str] = ()
+    title: str = ""
+    notes: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        chosen = self.columns or dict.fromkeys(key for row in self.rows for key in row)
+        columns = tuple(Column(column) if isinstance(column, str) else column for column in chosen)
+        object.__setattr__(self, "rows", tuple(self.rows))
+        object.__setattr__(self, "columns", columns)
+
+    @classmethod
+    def of(cls, headers: Sequence[str], lines: Sequence[Sequence[Any]], title: str = "") -> Table:
+        """A table of lines of cells under headers."""
+        for line in lines:
+            if len(line) != len(headers):
+                raise ValueError(f"a row has {len(line)} cells under {len(headers)} columns: {line}")
+        rows = [dict(zip(headers, line, strict=True)) for line in lines]
+        return cls(rows, [Column(header, header) for header in headers], title)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        """For standard output: folded to the width of a terminal; in a pipe, one plain line for each row."""
+        if not sys.stdout.isatty():
+            return "\n".join(self._with_notes(self._plain()))
+        width = shutil.get_terminal_size().columns
+        if self._least_width() <= width:
+            return "\n".join(self._with_notes(self._rich(width)))
+        return "\n".join(self._with_notes(self._records()))
+
+    def __repr__(self) -> str:
+        lines = self._with_notes(self._plain())
+        lines = [line if len(line) <= REPR_WIDTH else f"{line[: REPR_WIDTH - 1]}…" for line in lines]
+        if len(lines) <= REPR_LINES:
+            return "\n".join(lines)
+        size = f"... {len(self.rows)} rows, {len(self.columns)} columns"
+        return "\n".join([*lines[: REPR_LINES - 1], size])
+
+    def to_csv(self) -> str:
+        """Comma-separated values under the keys; None and NaN are empty."""
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self._keys())
+        writer.writerows([[_csv_cell(row.get(key)) for key in self._keys()] for row in self.rows])
+        return text.getvalue()
+
+    def to_json(self) -> str:
+        """A strict JSON list with one object for each row; NaN and infinities are null."""
+        keys = set(self._keys())
+        rows = [{key: value for key, value in row.items() if key in keys} for row in self.rows]
+        return json.dumps(to_json(rows), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def to_markdown(self) -> str:
+        """A Markdown table, with the title above and the notes below."""
+        right = self._right()
+        lines = [_markdown_line(column.title for column in self._columns())]
+        lines.append(_markdown_line("---:" if each else "---" for each in right))
+        lines += [_markdown_line(cells) for cells in self._cells()]
+        parts = [[f"**{self.title}**"] if self.title else [], lines, *([note] for note in self.notes)]
+        return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+    def to_latex(self) -> str:
+        """A LaTeX tabular for the package booktabs; title and notes are comments."""
+        align = "".join("r" if each else "l" for each in self._right())
+        lines = [f"% {text}" for text in (self.title, *self.notes) if text]
+        lines += [rf"\begin{{tabular}}{{{align}}}", r"\toprule"]
+        lines += [_latex_line(column.title for column in self._columns()), r"\midrule"]
+        lines += [_latex_line(cells) for cells in self._cells()]
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with the keys as columns."""
+        try:
+            pandas = importlib.import_module("pandas")  # optional, and unknown to a type checker without it
+        except ImportError as error:
+            raise JatpoError(
+                "to_pandas needs pandas, which is not installed: pip install 'jatpo[pandas]'"
+            ) from error
+        return pandas.DataFrame.from_records([dict(row) for row in self.rows], columns=self._keys())
+
+    def _columns(self) -> tuple[Column, ...]:
+        return tuple(column for column in self.columns if isinstance(column, Column))
+
+    def _keys(self) -> list[str]:
+        return [column.key for column in self._columns()]
+
+    def _cells(self) -> list[list[str]]:
+        return [[column.text(row.get(column.key)) for column in self._columns()] for row in self.rows]
+
+    def _right(self) -> list[bool]:
+        """Which columns stand to the right."""
+        return [
+            column.align == "right"
+            if column.align
+            else _is_numeric([row.get(column.key) for row in self.rows])
+            for column in self._columns()
+        ]
+
+    def _lines(self) -> list[list[str]]:
+        return [[column.title for column in self._columns()], *self._cells()]
+
+    def _with_notes(self, lines: Iterable[str]) -> list[str]:
+        return [*([self.title] if self.title else []), *lines, *self.notes]
+
+    def _plain(self) -> list[str]:
+        lines = self._lines()
+        widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+        right = self._right()
+        return [
+            (" " * GAP)
+            .join(
+                text.rjust(width) if aligned else text.ljust(width)
+                for text, width, aligned in zip(line, widths, right, strict=True)
+            )
+            .rstrip()
+            for line in lines
+        ]
+
+    def _whole(self) -> list[bool]:
+        """Which columns are never broken: numbers, and the name of a row."""
+        return [aligned or number == 0 for number, aligned in enumerate(self._right())]
+
+    def _least_width(self) -> int:
+        """The characters that the table needs when its texts fold."""
+        widths = []
+        for cells, whole in zip(zip(*self._lines(), strict=True), self._whole(), strict=True):
+            word = max((len(word) for cell in cells for word in cell.split()), default=0)
+            longest = max(map(len, cells))
+            widths.append(longest if whole else min(longest, max(word, NARROWEST)))
+        return sum(widths) + GAP * max(len(widths) - 1, 0)
+
+    def _rich(self, width: int) -> list[str]:
+        from rich import box, console, table, text  # only where there is a terminal
+
+        # One space of padding and one of the box make the gap between columns.
+        grid = table.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, GAP - 1, 0, 0))
+        for column, right, whole in zip(self._columns(), self._right(), self._whole(), strict=True):
+            justify = "right" if right else "left"
+            grid.add_column(text.Text(column.title), justify=justify, no_wrap=whole, overflow="fold")
+        for cells in self._cells():
+            grid.add_row(*map(text.Text, cells))
+        terminal = console.Console(file=io.StringIO(), force_terminal=True, width=width)
+        with terminal.capture() as capture:
+            terminal.print(grid)
+        return capture.get().rstrip("\n").splitlines()
+
+    def _records(self) -> list[str]:
+        """One block of lines for each row: header and value."""
+        heads = [column.title for column in self._columns()]
+        widest = max(map(len, heads), default=0)
+        blocks = [
+            "\n".join(
+                f"{head.ljust(widest)}{' ' * GAP}{text}" for head, text in zip(heads, cells, strict=True)
+            )
+            for cells in self._cells()
+        ]
+        return ["\n\n".join(blocks)]
+
+
+def format_cell(value: Any) -> str:
+    """A value for people: text as it is, numbers short, None as ``-``."""
+    if value is None:
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value)
+
+
+def _is_numeric(values: Sequence[Any]) -> bool:
+    """Whether a column holds numbers only (None and ``N.A.`` aside)."""
+    present = [value for value in values if value is not None and value != NOT_AVAILABLE]
+    return bool(present) and all(map(_looks_numeric, present))
+
+
+def _looks_numeric(value: Any) -> bool:
+    if isinstance(value, bool):
+        return False
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _csv_cell(value: Any) -> Any:
+    return "" if value is None or (isinstance(value, float) and value != value) else value
+
+
+def _markdown_line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+LATEX |= {letter: f"\\{letter}" for letter in "&%$#_{}"}
+
+
+def _latex_line(cells: Iterable[str]) -> str:
+    escaped = ("".join(LATEX.get(letter, letter) for letter in cell) for cell in cells)
+    return f"{' & '.join(escaped)} \\\\"

@@ -1,0 +1,127 @@
+"""How a library is solved unless the user says otherwise: the one place that decides it, for all commands.
+
+* A library with published settings (a domain of the paper, a TOML library with `beliefs` or `tolerance`): Perseus with
+  these settings, and as many stages as the horizon.
+* Any other, and any with `--seconds`: anytime, for 10 seconds (or as given) or until the gap is 0.01.
+* The joint problem: anytime, for 12 rounds (or seconds as given) or until the gap is 0.01.
+
+`--stages` takes the place of the default time limit. Since all commands ask here, what one has solved the others find.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from jatpo.errors import JatpoError, unknown
+from jatpo.library import Library, Published
+from jatpo.solve.base import LIMITS, Settings, Solver, Stop
+from jatpo.solve.solvers import SOLVERS
+
+SECONDS, GAP = 10.0, 0.01
+OFF_POLICY_AMONG_MODELS = 0.5
+"""Share of walkers at random where an agent follows the policies of several models: it visits beliefs that a model's
+own policy never leads to, and a policy that was not solved there may repeat a useless action forever (`jatpo experiment
+off-policy`). In the joint problem a smaller share gives a slightly better bound at the start, and more trials that get
+stuck at a belief for which no good vector was kept."""
+JOINT_STAGES = 12  # the result depends on the seed alone, not on the machine
+
+
+class Choice(NamedTuple):
+    """A solver and when it stops."""
+
+    solver: Solver
+    stop: Stop
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asked for; None and {} leave it to the defaults. `settings` are fields of the solver."""
+
+    solver: str | None = None
+    seconds: float | None = None
+    gap: float | None = None
+    stages: int | None = None
+    settings: Settings = field(default_factory=dict)
+
+
+def default_directory() -> Path:
+    """Where commands keep solutions: $JATPO_CACHE, or .jatpo/solutions in the current directory."""
+    return Path(os.environ.get("JATPO_CACHE") or Path(".jatpo") / "solutions")
+
+
+def choose(
+    request: Request,
+    *,
+    num_models: int,
+    horizon: int,
+    published: Published | None = None,
+    joint: bool = False,
+) -> Choice:
+    """Solver and stop for the models of a library, or for all of them as one `joint` problem."""
+    usual = "perseus" if published and request.seconds is None and not joint else "anytime"
+    name = (request.solver or usual).replace("_", "-")
+    if joint and name == "anytime" and request.seconds is None and request.stages is None:
+        request = dataclasses.replace(request, stages=JOINT_STAGES)
+    own = published or Published()
+    fields: Settings = {"beliefs": own.beliefs, "tolerance": own.tolerance, "steps": horizon}
+    if name != "perseus":
+        several = joint or num_models > 1
+        fields = {"off_policy": OFF_POLICY_AMONG_MODELS} if name == "anytime" and several else {}
+    return _choice(name, fields, request, horizon)
+
+
+def choose_for(library: Library, request: Request, *, joint: bool = False) -> Choice:
+    """Solver and stop for `library`."""
+    return choose(
+        request,
+        num_models=library.num_models,
+        horizon=library.horizon,
+        published=library.published,
+        joint=joint,
+    )
+
+
+def _choice(name: str, fields: Settings, request: Request, horizon: int) -> Choice:
+    solver_type = SOLVERS.get(name)
+    known = {each.name for each in dataclasses.fields(solver_type)}  # pyright: ignore[reportArgumentType]
+    for given in request.settings:
+        if given not in known:
+            raise unknown(f"option of solver '{name}'", given, sorted(known))
+    solver = solver_type(**{**fields, **request.settings})
+    stop = _stop(solver, request, horizon)
+    solver.check(stop)
+    return Choice(solver, stop)
+
+
+def _stop(solver: Solver, request: Request, horizon: int) -> Stop:
+    stop = Stop()
+    if "seconds" in solver.limits:
+        stop = Stop(0 if request.stages is not None else SECONDS, GAP if "gap" in solver.limits else 0)
+    elif "stages" in solver.limits:
+        stop = Stop(stages=horizon)
+    asked = {name: getattr(request, name) for name in LIMITS}
+    return dataclasses.replace(stop, **{name: value for name, value in asked.items() if value is not None})
+
+
+def parse_settings(texts: Sequence[str]) -> Settings:
+    """Options of a solver written as `name=number`, one text each."""
+    found = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        try:
+            number = float(value)
+        except ValueError:
+            number = None
+        if not sign or number is None:
+            raise JatpoError(
+                f"'{text}' is not an option of a solver: write name=number, as in capacity=16384"
+            )
+        found[name.strip().replace("-", "_")] = (
+            int(number) if number.is_integer() and "." not in value else number
+        )
+    return found

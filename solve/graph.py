@@ -1,0 +1,76 @@
+"""The solver `graph`: search over a graph of visited beliefs with true bounds on both sides, in float64 on the host.
+
+A thin layer over `jatpo.solve.gap_search`. A step changes the state in place and returns it: the search keeps what it
+has visited, and copying that would cost more than a step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import numpy as np
+from jax import Array
+
+from jatpo.errors import JatpoError
+from jatpo.solve import gap_search
+from jatpo.solve.base import Info, Solver, Status, Stop
+from jatpo.solve.gap_search import Search, SearchState
+from jatpo.solve.policy import Policy
+from jatpo.solve.problem import Problem, key_words
+from jatpo.solve.solution import Solution
+
+
+@dataclass(frozen=True)
+class GraphSearch(Solver):
+    """Trials by the excess gap and walks along the lower policy, until the `Stop` is reached or the bounds meet."""
+
+    width: int = 8  # nodes kept at a level of a trial
+    least: float = 0.0  # least share of the best score to be kept
+    excess: float = 0.7  # of the gap at the start that a trial aims at
+    walkers: int = 16
+    name: ClassVar[str] = "graph"
+
+    def __post_init__(self) -> None:
+        for name in ("width", "walkers"):
+            if getattr(self, name) < 1:
+                raise JatpoError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("least", "excess"):
+            if not 0 <= getattr(self, name) < 1:
+                raise JatpoError(f"{name} must be in [0, 1), got {getattr(self, name)}")
+
+    def check(self, stop: Stop) -> None:
+        """Refuse to run forever."""
+        if not stop.given:
+            raise JatpoError("nothing would stop the graph solver: give seconds, a gap or a number of stages")
+
+    def init(self, problem: Problem, key: Array) -> SearchState:
+        """Blind policies below, the fast informed bound above."""
+        del key
+        return SearchState(problem.model.to_sparse(), problem.model.num_observations)
+
+    def step(self, problem: Problem, key: Array, state: SearchState) -> tuple[SearchState, Info]:
+        """One trial or walk."""
+        del problem
+        search = Search(self.width, self.least, self.excess, self.walkers, gap=0.0)
+        seed = int(key_words(key)[-1])
+        gap_search.advance(state, search, seed)
+        status = Status.CONVERGED if state.closed else None
+        vectors = state.below.name.size
+        return state, Info(sum(state.rounds), state.backups, vectors, state.lower, state.upper, status)
+
+    def solution(self, problem: Problem, state: SearchState) -> Solution:
+        """The scored vectors, over all states of the original model."""
+        values = problem.expand(state.below.values.all.astype(problem.model.dtype))
+        actions = state.below.action.all.astype(np.int32)
+        return Solution(Policy(*jax.device_put((values, actions))), state.lower, state.upper)
+
+    def pack(self, state: SearchState) -> dict[str, np.ndarray]:
+        """All arrays of the search."""
+        return state.to_arrays()
+
+    def unpack(self, problem: Problem, key: Array, arrays: dict[str, np.ndarray]) -> SearchState:
+        """The state that was packed into `arrays`."""
+        del key
+        return SearchState.from_arrays(problem.model.to_sparse(), problem.model.num_observations, arrays)

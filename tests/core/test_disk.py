@@ -1,0 +1,183 @@
+"""Files and directories written whole, sealed checkpoints, digests."""
+
+import os
+import stat
+
+import numpy as np
+import pytest
+
+from jatpo.disk import (
+    Checkpoints,
+    check_file,
+    digest,
+    digest_json,
+    from_arrays,
+    new_directory,
+    replacing,
+    to_arrays,
+    write_whole,
+)
+from jatpo.errors import JatpoError
+
+IDENTITY = {"format": 1, "key": "abc"}
+
+
+def test_a_file_is_written_with_its_directories_and_the_usual_permissions(tmp_path):
+    path = tmp_path / "a" / "b.txt"
+    write_whole(path, "é\n")
+    assert path.read_bytes() == "é\n".encode()
+    (tmp_path / "plain").write_text("")
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE((tmp_path / "plain").stat().st_mode)
+    write_whole(path, b"\0")
+    assert path.read_bytes() == b"\0"
+    assert os.listdir(path.parent) == ["b.txt"]
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "table.csv"
+    write_whole(path, b"old")
+    monkeypatch.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "no space")))
+    with pytest.raises(OSError, match="no space"):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["table.csv"]
+
+
+def test_an_interrupted_stream_leaves_the_old_file(tmp_path):
+    path = tmp_path / "model.POMDP"
+    path.write_text("old")
+    with pytest.raises(KeyboardInterrupt), replacing(path) as file:
+        file.write("new, but not all")
+        raise KeyboardInterrupt
+    assert path.read_text() == "old"
+    with replacing(path) as file:
+        file.write("new")
+    assert path.read_text() == "new"
+    assert os.listdir(tmp_path) == ["model.POMDP"]
+
+
+@pytest.mark.parametrize("write", [lambda path: write_whole(path, "new"), None], ids=["whole", "stream"])
+def test_a_link_is_written_through(tmp_path, write):
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    if write:
+        write(tmp_path / "link")
+    else:
+        with replacing(tmp_path / "link") as file:
+            file.write("new")
+    assert (tmp_path / "real").read_text() == "new"
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_places_that_cannot_be_written_are_refused(tmp_path):
+    assert check_file(tmp_path / "new") == (tmp_path / "new").resolve()
+    with pytest.raises(JatpoError, match="directory"):
+        check_file(tmp_path)
+    with pytest.raises(JatpoError, match="none"):
+        check_file(tmp_path / "none" / "file")
+
+
+def test_a_directory_appears_whole(tmp_path):
+    target = tmp_path / "made"
+    target.mkdir()  # an empty one may be there
+    with pytest.raises(RuntimeError), new_directory(target) as draft:
+        (draft / "half").write_text("")
+        raise RuntimeError
+    assert os.listdir(tmp_path) == ["made"] and not os.listdir(target)
+    with new_directory(target) as draft:
+        (draft / "all").write_text("")
+        assert not os.listdir(target)
+    assert os.listdir(tmp_path) == ["made"] and os.listdir(target) == ["all"]
+    with pytest.raises(JatpoError, match="made"), new_directory(target):
+        raise AssertionError
+    with pytest.raises(JatpoError, match="none"), new_directory(tmp_path / "none" / "deep"):
+        raise AssertionError
+
+
+def test_digests_tell_numbers_shapes_and_order_apart():
+    one, two = np.arange(4.0), np.ones(2)
+    found = [[one, two], [two, one], [one.reshape(2, 2), two], [one, two * 2], [np.append(one, two)]]
+    assert len({digest(arrays) for arrays in found}) == len(found)
+    assert digest([one[::-1]]) == digest([one[::-1].copy()])
+    assert digest_json({"a": 1, "b": [2.5]}) == digest_json({"b": [2.5], "a": 1}) != digest_json({"a": 1})
+
+
+@pytest.fixture
+def kept(tmp_path):
+    notes = []
+    checkpoints = Checkpoints(tmp_path / "kept", IDENTITY, lambda event: notes.append(event.note))
+    for number in (1, 2):
+        arrays = {"x": np.full(3, number, np.float32), "n": np.int32(number)}
+        checkpoints.save(f"run-{number:03d}", {"stage": number, "seconds": 0.5}, arrays)
+    return checkpoints, notes
+
+
+def both(meta, arrays):
+    return meta, arrays
+
+
+def test_a_checkpoint_comes_back(kept):
+    checkpoints, notes = kept
+    meta, arrays = checkpoints.load("run-001", both)
+    assert meta == {"stage": 1, "seconds": 0.5}
+    assert set(arrays) == {"x", "n"} and arrays["x"].dtype == np.float32 and arrays["n"] == 1
+    assert checkpoints.load_newest("run-", both)[0]["stage"] == 2
+    assert checkpoints.names() == ["run-002", "run-001"]
+    checkpoints.drop(["run-001", "run-009"])
+    assert checkpoints.names() == ["run-002"]
+    assert checkpoints.load("run-001", both) is None
+    assert not notes
+
+
+def test_one_that_is_there_is_kept(kept):
+    checkpoints, _ = kept
+    checkpoints.save("run-001", {"stage": 7}, {"x": np.zeros(1)})
+    assert checkpoints.load("run-001", both)[0]["stage"] == 1
+    assert [name for name in os.listdir(checkpoints.directory) if name.startswith(".")] == []
+
+
+def test_the_newest_of_numbered_states_is_kept(kept):
+    checkpoints, _ = kept
+    tree = {"a": np.arange(3.0, dtype=np.float32), "b": (np.int32(4),)}
+    for number in (9, 10):
+        checkpoints.save_newest("step-", number, {"number": number}, to_arrays(tree))
+    assert checkpoints.names() == ["step-000010", "run-002", "run-001"]
+    found = checkpoints.load_newest("step-", lambda meta, arrays: from_arrays(arrays, tree))
+    np.testing.assert_array_equal(found["a"], tree["a"])
+    assert found["b"] == (4,)
+    with pytest.raises(ValueError, match="shapes"):
+        from_arrays(to_arrays(tree), {**tree, "a": np.zeros(2)})
+
+
+def damage_a_file(checkpoints):
+    files = [path for path in (checkpoints.directory / "run-002").rglob("*") if path.is_file()]
+    path = max(files, key=lambda file: file.stat().st_size)
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def damage_the_seal(checkpoints):
+    (checkpoints.directory / "run-002" / "seal.json").unlink()
+
+
+@pytest.mark.parametrize("damage", [damage_a_file, damage_the_seal])
+def test_a_damaged_one_is_set_aside_and_the_next_is_used(kept, damage):
+    checkpoints, notes = kept
+    damage(checkpoints)
+    assert checkpoints.load_newest("run-", both)[0]["stage"] == 1
+    assert checkpoints.names() == ["run-001"]
+    (aside,) = checkpoints.directory.glob("*.damaged")
+    (note,) = notes
+    assert str(checkpoints.directory / "run-002") in note and aside.name in note
+
+
+def test_one_of_another_identity_is_set_aside(kept):
+    checkpoints, notes = kept
+    other = Checkpoints(checkpoints.directory, {**IDENTITY, "format": 2}, checkpoints.on_event)
+    assert other.load_newest("run-", both) is None
+    assert len(notes) == 2 and not other.names()
+
+
+def test_one_that_the_caller_cannot_read_is_set_aside(kept):
+    checkpoints, notes = kept
+    assert checkpoints.load("run-002", lambda meta, arrays: arrays["y"]) is None
+    assert "'y'" in notes[0] and checkpoints.names() == ["run-001"]
