@@ -23,6 +23,7 @@ import numpy as np
 from jax import Array
 
 from jatpo.model import POMDP
+from jatpo.pytree import pytree
 from jatpo.solve.compiling import jit
 from jatpo.solve.policy import NEVER
 from jatpo.storage import select
@@ -85,7 +86,7 @@ class Plan(Protocol):
         ...
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class BlockPlan:
     """Blocks of states and how observations are made of them. D is A, or 1 where O does not depend on the action.
@@ -120,7 +121,7 @@ class BlockPlan:
         return self.table
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class RevealingPlan:
     """Every observation reveals the state: one vector for each action serves all beliefs."""

@@ -32,6 +32,7 @@ from jax import Array
 
 from jatpo.errors import JatpoError, unknown
 from jatpo.library import Library
+from jatpo.pytree import pytree
 from jatpo.storage import pick
 
 SEES = ("state", "observation", "nothing")
@@ -122,12 +123,7 @@ def agent_class(cls: Class) -> Class:
             cls.__annotations__ = {**vars(cls).get("__annotations__", {}), field.name: Any}
     if "__dataclass_fields__" not in vars(cls):
         dataclasses.dataclass(frozen=True, eq=False)(cls)
-    fields = [field for field in dataclasses.fields(cls) if field.name not in ON_HOST]
-    fixed = [field.name for field in fields if field.metadata.get("static")]
-    traced = [field.name for field in fields if field.name not in fixed]
-    dropped = [field.name for field in dataclasses.fields(cls) if field.name in ON_HOST]
-    jax.tree_util.register_dataclass(cls, traced, fixed, drop_fields=dropped)
-    return cls  # pyright: ignore[reportReturnType] - it is the class that was given
+    return pytree(cls, dropped=ON_HOST)
 
 
 def for_each_trial(cls: Class) -> Class:

@@ -15,6 +15,7 @@ import numpy as np
 from jax import Array
 
 from jatpo.errors import JatpoError
+from jatpo.pytree import pytree
 
 
 class History(NamedTuple):
@@ -24,7 +25,7 @@ class History(NamedTuple):
     observations: Array | np.ndarray  # [T] int32
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True, eq=False)
 class Histories:
     """N episodes, padded at the end with action 0 and observation 0."""

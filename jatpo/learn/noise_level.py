@@ -29,6 +29,7 @@ from jatpo.learn.histories import Histories
 from jatpo.learn.likelihood import log_evidence
 from jatpo.library import Library
 from jatpo.model import POMDP
+from jatpo.pytree import pytree
 from jatpo.validate import Coordinates
 
 DEGREES = (4, 10)  # the most, tried in turn
@@ -36,7 +37,7 @@ BETWEEN = (0.137, 0.731)  # levels at which a polynomial is checked
 CLOSE = 1e-7  # how well it has to fit, there and everywhere
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True, eq=False)
 class Noise:
     """K models that depend on one noise level. `base` has them at a level where every possible entry is positive."""

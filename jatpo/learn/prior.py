@@ -18,11 +18,12 @@ from jatpo.learn.histories import Histories
 from jatpo.learn.likelihood import log_evidences, marginal
 from jatpo.library import Library
 from jatpo.model import POMDP
+from jatpo.pytree import pytree
 
 LEAST = 1e-6  # the least prior of a model at the start: one of exactly 0 could never grow
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True, eq=False)
 class Prior:
     """A library whose prior is learned, from its own as the start."""

@@ -31,12 +31,13 @@ from jatpo.learn.histories import Histories
 from jatpo.learn.likelihood import log_likelihoods
 from jatpo.library import Library
 from jatpo.model import POMDP
+from jatpo.pytree import pytree
 
 STATE, FEATURES = "state", "features"
 SOFTEN = 0.05  # the share of uniformly random actions that the start gets
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True, eq=False)
 class Teammate:
     """One model with a free teammate. In `base` every reply of the teammate is possible."""

@@ -26,6 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from jatpo.pytree import pytree
 from jatpo.storage import lists
 from jatpo.storage.kernel_protocol import (
     Observation,
@@ -44,7 +45,7 @@ PIECES = 16  # that sums over columns are cut into; with fewer, XLA's loops do n
 SMALL = 1 << 16  # a table of class by observation of this many entries is made anew at every step
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class SuccessorLists(Transition):
     """Padded successor lists alone: what worlds need, which are acted in and not filtered."""
@@ -98,7 +99,7 @@ class SuccessorLists(Transition):
         return SuccessorLists(merged(self.successor), merged(self.probability))
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class BlockedTransition(SuccessorLists):
     """Padded successor lists, and where predecessors stand in them."""
@@ -230,7 +231,7 @@ def _only(storage: Any, by_entry: Array) -> Any:
     return dataclasses.replace(jax.tree.map(lambda _: None, storage), probability=by_entry)
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class BlockedObservation(Observation):
     """The distinct rows of O, each a padded list of possible observations; `kind` says which row a state has.

@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 
 from jatpo import memory
+from jatpo.pytree import pytree
 from jatpo.storage.kernel_protocol import (
     Observation,
     Sizes,
@@ -23,7 +24,7 @@ from jatpo.storage.kernel_protocol import (
 from jatpo.validate import Coordinates
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class DenseTransition(Transition):
     """P[a, x, y]."""
@@ -87,7 +88,7 @@ class DenseTransition(Transition):
         return DenseTransition(merged(self.probability))
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class DenseObservation(Observation):
     """O[a, y, z]."""

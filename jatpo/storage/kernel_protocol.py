@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from jatpo.pytree import pytree
 from jatpo.validate import Coordinates
 
 Sizes = tuple[int, int, int]  # A, X, Z
@@ -196,7 +197,7 @@ def member(stacked: Any, k: Array) -> Any:
     return jax.tree.map(lambda leaf: leaf[k], stacked)
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclasses.dataclass(frozen=True)
 class JoinedTransition(Transition):
     """Stacked models with K·A actions, for any storage. It reads all of a model to use one of its rows."""
@@ -224,7 +225,7 @@ class JoinedTransition(Transition):
         return member(self.parts, k).row(state, own)
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclasses.dataclass(frozen=True)
 class JoinedObservation(Observation):
     """Stacked models with K·A actions, for any storage."""

@@ -180,6 +180,18 @@ def test_loose_dictionaries_stay_at_the_edges():
     assert found == []
 
 
+def test_dataclasses_become_pytrees_in_one_place():
+    """`register_dataclass` of jax lets one class pass for another; see `jatpo.pytree`."""
+    attributes = ("jax.tree_util.register_dataclass", "chex.dataclass")
+    found = [
+        f"{name}:{node.lineno}"
+        for name, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in attributes
+    ]
+    assert found == []
+
+
 @pytest.mark.parametrize("package", sorted(FOLDERS))
 def test_docstrings_cite_only_files_that_are_here(package):
     """A file named in a docstring is one of the repository."""

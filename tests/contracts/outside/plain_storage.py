@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jatpo.pytree import pytree
 from jatpo.storage import Observation, Transition, register
 
 
@@ -21,7 +22,7 @@ def stacked(parts):
     return type(parts[0])(*(jax.device_put(column(name)) for name in names), sizes)
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Lists:
     action: jax.Array  # [E] int32
@@ -46,7 +47,7 @@ class Lists:
         return (*places, np.asarray(self.probability, np.float64)[kept])
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class ListedTransition(Lists, Transition):
     @property
@@ -68,7 +69,7 @@ class ListedTransition(Lists, Transition):
         )
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class ListedObservation(Lists, Observation):
     @property
