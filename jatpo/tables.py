@@ -14,31 +14,34 @@ import csv
 import importlib
 import io
 import json
-import shutil
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jatpo.errors import JatpoError
 from jatpo.plain import to_json
+from jatpo.screen import colourful, readable, terminal_width
+from jatpo.table_layout import Cells, fit, plain
 
 MISSING = "-"
 NOT_AVAILABLE = "N.A."
-NARROWEST = 12  # characters that a column of text keeps on a terminal, where it has as many
-GAP = 2  # spaces between columns
 REPR_LINES, REPR_WIDTH = 10, 120
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: the key of its values, a header, how to format a value, and "left" or "right"."""
+    """One column: the key of its values, a header, how to format a value, and "left" or "right".
+
+    On a narrow terminal `short` takes the place of the header, and an `optional` column may be left out, with a note.
+    """
 
     key: str
     header: str = ""  # default: the key, with spaces for underscores
     format: str | Callable[[Any], str] | None = None  # a format such as ".1f", or a function
     align: str | None = None  # default: numbers to the right
+    short: str = ""  # default: the header
+    optional: bool = False
 
     @property
     def title(self) -> str:
@@ -84,16 +87,13 @@ class Table:
         return len(self.rows)
 
     def __str__(self) -> str:
-        """For standard output: folded to the width of a terminal; in a pipe, one plain line for each row."""
-        if not sys.stdout.isatty():
-            return "\n".join(self._with_notes(self._plain()))
-        width = shutil.get_terminal_size().columns
-        if self._least_width() <= width:
-            return "\n".join(self._with_notes(self._rich(width)))
-        return "\n".join(self._with_notes(self._records()))
+        """For standard output: laid out in the width of a terminal; in a pipe, one plain line for each row."""
+        width, table = terminal_width(), self._text()
+        lines = plain(table) if width is None else fit(table, width, bold=colourful())
+        return "\n".join(self._with_notes(lines))
 
     def __repr__(self) -> str:
-        lines = self._with_notes(self._plain())
+        lines = self._with_notes(plain(self._text()))
         lines = [line if len(line) <= REPR_WIDTH else f"{line[: REPR_WIDTH - 1]}…" for line in lines]
         if len(lines) <= REPR_LINES:
             return "\n".join(lines)
@@ -160,65 +160,16 @@ class Table:
             for column in self._columns()
         ]
 
-    def _lines(self) -> list[list[str]]:
-        return [[column.title for column in self._columns()], *self._cells()]
+    def _text(self) -> Cells:
+        """The cells in the characters that standard output can show."""
+        columns = self._columns()
+        headers = [readable(column.title) for column in columns]
+        short = [readable(column.short) or header for column, header in zip(columns, headers, strict=True)]
+        lines = [[readable(" ".join(text.split("\n"))) for text in line] for line in self._cells()]
+        return Cells(headers, short, lines, self._right(), [column.optional for column in columns])
 
     def _with_notes(self, lines: Iterable[str]) -> list[str]:
-        return [*([self.title] if self.title else []), *lines, *self.notes]
-
-    def _plain(self) -> list[str]:
-        lines = self._lines()
-        widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
-        right = self._right()
-        return [
-            (" " * GAP)
-            .join(
-                text.rjust(width) if aligned else text.ljust(width)
-                for text, width, aligned in zip(line, widths, right, strict=True)
-            )
-            .rstrip()
-            for line in lines
-        ]
-
-    def _whole(self) -> list[bool]:
-        """Which columns are never broken: numbers, and the name of a row."""
-        return [aligned or number == 0 for number, aligned in enumerate(self._right())]
-
-    def _least_width(self) -> int:
-        """The characters that the table needs when its texts fold."""
-        widths = []
-        for cells, whole in zip(zip(*self._lines(), strict=True), self._whole(), strict=True):
-            word = max((len(word) for cell in cells for word in cell.split()), default=0)
-            longest = max(map(len, cells))
-            widths.append(longest if whole else min(longest, max(word, NARROWEST)))
-        return sum(widths) + GAP * max(len(widths) - 1, 0)
-
-    def _rich(self, width: int) -> list[str]:
-        from rich import box, console, table, text  # only where there is a terminal
-
-        # One space of padding and one of the box make the gap between columns.
-        grid = table.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, GAP - 1, 0, 0))
-        for column, right, whole in zip(self._columns(), self._right(), self._whole(), strict=True):
-            justify = "right" if right else "left"
-            grid.add_column(text.Text(column.title), justify=justify, no_wrap=whole, overflow="fold")
-        for cells in self._cells():
-            grid.add_row(*map(text.Text, cells))
-        terminal = console.Console(file=io.StringIO(), force_terminal=True, width=width)
-        with terminal.capture() as capture:
-            terminal.print(grid)
-        return capture.get().rstrip("\n").splitlines()
-
-    def _records(self) -> list[str]:
-        """One block of lines for each row: header and value."""
-        heads = [column.title for column in self._columns()]
-        widest = max(map(len, heads), default=0)
-        blocks = [
-            "\n".join(
-                f"{head.ljust(widest)}{' ' * GAP}{text}" for head, text in zip(heads, cells, strict=True)
-            )
-            for cells in self._cells()
-        ]
-        return ["\n\n".join(blocks)]
+        return [*([readable(self.title)] if self.title else []), *lines, *map(readable, self.notes)]
 
 
 def format_cell(value: Any) -> str:

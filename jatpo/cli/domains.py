@@ -82,8 +82,18 @@ def _list(rules: str, json: bool) -> None:
         return
     for row in rows:
         row["states"] = ", ".join(map(str, sorted(set(row["states"]), reverse=True)))
-    columns = ("models", "pool", "states", "actions", "observations", "noise", "horizon", "discount")
-    shown = [Column("name", "domain"), *columns, Column("summary", "what")]
+    shown = [
+        Column("name", "domain"),
+        "models",
+        Column("pool", optional=True),
+        "states",
+        Column("actions", short="act."),
+        Column("observations", short="obs."),
+        "noise",
+        Column("horizon", optional=True),
+        Column("discount", optional=True),
+        Column("summary", "what", optional=True),
+    ]
     print(Table(rows, shown, f"Domains under the rules {rules}"))
     print("\n'jatpo domains NAME' shows one of them; rule sets: as_run, as_written (--rules).")
 

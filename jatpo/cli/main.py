@@ -29,6 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code of one command line. Only a defect in jatpo raises."""
+    from jatpo.screen import never_fail
+
+    never_fail(sys.stdout, sys.stderr)
     _keep_compiled_programs()
     try:
         code = _invoke(arguments)
