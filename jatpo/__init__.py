@@ -17,7 +17,7 @@ from jatpo.errors import JatpoError
 from jatpo.version import __version__
 
 if TYPE_CHECKING:
-    from jatpo import domains, environment, envs, filter, learn, mdp, storage
+    from jatpo import beliefs, domains, environment, envs, filter, learn, mdp, storage
     from jatpo.evaluate import agents, experiments
     from jatpo.evaluate.agents.protocol import Agent
     from jatpo.evaluate.experiment import Config, Experiment, run
@@ -73,7 +73,7 @@ _MODULES = {
     "experiments": "jatpo.evaluate.experiments",
     **{
         name: f"jatpo.{name}"
-        for name in ("domains", "environment", "envs", "filter", "learn", "mdp", "storage")
+        for name in ("beliefs", "domains", "environment", "envs", "filter", "learn", "mdp", "storage")
     },
 }
 
@@ -102,6 +102,7 @@ __all__ = [
     "__version__",
     "agent",
     "agents",
+    "beliefs",
     "compare",
     "domains",
     "environment",

@@ -82,6 +82,9 @@ class SuccessorLists(Transition):
     def sample(self, uniform: Array, state: Array, action: Array) -> Array:
         return self.successor[action, state, pick(uniform, self.probability[action, state])]
 
+    def successors(self, states: Array, action: Array) -> tuple[Array, Array]:
+        return self.successor[action, states], self.probability[action, states]
+
     def informed_sums(self, rows: Array, action: Array, vectors: Array) -> Array:
         successor, probability = self.successor[action], self.probability[action]
 
@@ -301,6 +304,14 @@ class BlockedObservation(Observation):
         else:
             of_class = jax.vmap(self._class_likelihood, out_axes=1)(observations)
         return _rows(of_class, self.kind[0])
+
+    def likelihood_at(self, states: Array, action: Array, observation: Array) -> Array:
+        kind = self.kind[jnp.minimum(action, self.kind.shape[0] - 1), states]
+        return self._class_likelihood(observation)[kind]
+
+    def highest_likelihood(self, action: Array, observation: Array) -> Array:
+        del action
+        return jnp.max(self._class_likelihood(observation))
 
     def likelihood_gradient(self, given: Array, actions: Array, observations: Array) -> BlockedObservation:
         """By O(z | class): `given` summed over the states of the class and the columns in which z was seen."""

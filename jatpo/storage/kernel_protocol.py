@@ -111,6 +111,11 @@ class Transition(Stored):
         """P(arrived | state, action) []."""
         return self.row(state, action)[arrived]
 
+    def successors(self, states: Array, action: Array) -> tuple[Array, Array]:
+        """States y that may follow each of `states` [C], and P(y | x, a): two arrays [C, S], padded with weight 0."""
+        rows = jax.vmap(self.row, (0, None))(states, action)
+        return jnp.broadcast_to(jnp.arange(self.num_states, dtype=jnp.int32), rows.shape), rows
+
     def sample(self, uniform: Array, state: Array, action: Array) -> Array:
         """A successor of `state` []."""
         return pick(uniform, self.row(state, action))
@@ -161,6 +166,14 @@ class Observation(Stored):
     def likelihood_columns(self, actions: Array, observations: Array) -> Array:
         """`likelihood` for every pair of `actions` and `observations` [N], as columns [X, N]."""
         return jax.vmap(self.likelihood, out_axes=1)(actions, observations)
+
+    def likelihood_at(self, states: Array, action: Array, observation: Array) -> Array:
+        """O(z | y, a) for each of `states` [C] only."""
+        return self.likelihood(action, observation)[states]
+
+    def highest_likelihood(self, action: Array, observation: Array) -> Array:
+        """An upper bound of O(z | y, a) over all y []."""
+        return jnp.max(self.likelihood(action, observation))
 
     def likelihood_gradient(self, given: Array, actions: Array, observations: Array) -> Self:
         """The cotangent of the storage for that of `likelihood_columns`, `given` [X, N]."""
