@@ -29,9 +29,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code of one command line. Only a defect in jatpo raises."""
+    from jatpo.cores import every_core_a_device
     from jatpo.screen import never_fail
 
     never_fail(sys.stdout, sys.stderr)
+    if "jax" not in sys.modules:
+        every_core_a_device(os.environ)
     _keep_compiled_programs()
     try:
         code = _invoke(arguments)

@@ -368,9 +368,10 @@ def device_digest() -> dict:
 
 
 @pytest.mark.bits
-def test_eight_devices_give_the_numbers_of_one():
+@pytest.mark.parametrize("count", [pytest.param(2, marks=pytest.mark.slow), 8])
+def test_several_devices_give_the_numbers_of_one(count):
     code = "import json, test_rollout; print(json.dumps(test_rollout.device_digest()))"
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8".strip()
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={count}".strip()
     place = os.pathsep.join(path for path in (str(Path(__file__).parent), *sys.path) if path)
     environment = {**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": place}
     result = subprocess.run(
@@ -383,7 +384,7 @@ def test_eight_devices_give_the_numbers_of_one():
     )
     assert result.returncode == 0, result.stderr
     several = json.loads(result.stdout)
-    assert several.pop("devices") == 8
+    assert several.pop("devices") == count
     here = device_digest()
     here.pop("devices")
     assert several == here
