@@ -10,8 +10,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from jatpo.certify import BACKED_UP, Certificate, Evidence, certify
+from jatpo.certify import Certificate, certify
 from jatpo.errors import JatpoError
+from jatpo.evidence import BACKED_UP, Evidence, typed
 from jatpo.model import Sparse
 
 Measure = dict[int, Fraction]
@@ -20,7 +21,7 @@ Measure = dict[int, Fraction]
 def certify_exact(model: Sparse, num_observations: int, evidence: Evidence) -> Certificate:
     """The interval that `evidence` proves, in rationals, rounded outward to floats."""
     certify(model, num_observations, evidence)  # refuses what is malformed
-    check = _Check(model, evidence)
+    check = _Check(model, typed(evidence))
     lower, upper = check.below(), check.above()
     if lower > upper:
         raise JatpoError(
@@ -75,16 +76,20 @@ class _Check:
                 short = min(short, plan - values[i][x])
             stack += [j for j in set(follow) if j not in done]
             done.update(follow)
-        return sum(p * values[best][x] for x, p in self.initial.items()) + short / (1 - self.rate)
+        value = sum((p * values[best][x] for x, p in self.initial.items()), Fraction(0))
+        return value + short * sum(self.initial.values()) / (1 - self.rate)
 
     def above(self) -> Fraction:
         """The bound at the initial belief."""
-        over = max(Fraction(0), *(self._informed_excess(a, x) for a in range(self.A) for x in range(self.X)))
+        pairs = ((a, x) for a in range(self.A) for x in range(self.X))
+        self.loose = max(Fraction(0), *(self._informed_excess(a, x) for a, x in pairs))  # δ_F
         self.corners = [self._corner(x) for x in range(self.X)]
         self.known: dict[int, Fraction] = {}
+        over = self.loose
         for node in np.flatnonzero(self.e.source == BACKED_UP).tolist():
-            over = max(over, *(self._backup(node, a) - Fraction(self.e.upper[node]) for a in range(self.A)))
-        return self._bound(0) + over / (1 - self.rate)
+            backed, mass = (self._backup(node, a) for a in range(self.A)), sum(self._belief(node).values())
+            over = max(over, (max(backed) - Fraction(self.e.upper[node])) / mass)
+        return self._bound(0) + over * sum(self.initial.values()) / (1 - self.rate)
 
     def _informed_excess(self, a: int, x: int) -> Fraction:
         successors = self._successors({x: Fraction(1)}, a).values()
@@ -126,7 +131,7 @@ class _Check:
     def _backup(self, node: int, a: int) -> Fraction:
         belief, row = self._belief(node), int(self.e.row[node, a])
         if row < 0:
-            return _dot(belief, self.informed[a])
+            return _dot(belief, self.informed[a]) + self.loose * sum(belief.values())
         part = slice(self.e.edge[0][row], self.e.edge[0][row + 1])
         child = dict(zip(self.e.edge[1][part].tolist(), self.e.edge[2][part].tolist(), strict=True))
         total = _dot(belief, self.reward[a])

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jatpo.certify import BACKED_UP, Evidence
 from jatpo.errors import JatpoError
+from jatpo.evidence import BACKED_UP, Evidence
 from jatpo.model import Sparse
 from jatpo.solve import initial_bounds
 from jatpo.solve.alpha_vectors import AlphaVectors

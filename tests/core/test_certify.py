@@ -5,9 +5,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from jatpo.certify import Evidence, certify
+from jatpo.certify import certify
 from jatpo.certify_exact import certify_exact
 from jatpo.errors import JatpoError
+from jatpo.evidence import BACKED_UP, INFORMED, Evidence
 from jatpo.solve.gap_search import Search, SearchState, advance
 from oracles import rational_value
 
@@ -115,3 +116,81 @@ def test_refuses_evidence_of_another_model():
     assert not np.array_equal(other, model.initial)
     with pytest.raises(JatpoError):
         certify(model._replace(initial=other), num_observations, state.evidence())
+
+
+# What the checker must not confirm: each of these was confirmed by a plausible but wrong rule.
+
+
+def single(reward: tuple[float, ...], discount: float = 0.5, initial: float = 1.0):
+    """One state, one observation: the value is max R / (1 - γ)."""
+    one = np.ones((len(reward), 1, 1))
+    return rational_value.sparse(one, one, np.array([reward]), np.array([initial]), discount)
+
+
+def alone(A: int, informed: float, upper: float, source: int = BACKED_UP, weight: float = 1.0) -> Evidence:
+    """One node at the only state, without rows."""
+    whole = lambda *values: np.array(values, np.int64)  # noqa: E731
+    return Evidence(
+        values=np.array([[-1e3]]),
+        action=whole(0),
+        successor=whole(0).reshape(1, 1),
+        informed=np.full((A, 1), informed),
+        belief=(whole(0, 1), whole(0), np.array([weight])),
+        upper=np.array([upper]),
+        source=whole(source),
+        corner=whole(0),
+        row=np.full((1, A), -1),
+        edge=(whole(0), whole(), whole()),
+    )
+
+
+BOTH = pytest.mark.parametrize("check", (certify, certify_exact))
+
+
+@BOTH
+def test_residuals_of_the_informed_bound_and_of_a_node_that_relies_on_it_add_up(check):
+    """F = 1 exceeds nothing by 1/2, and u = 1/2 falls short of F by 1/2; the value is 2."""
+    proved = check(single((1.0, 0.0)), 1, alone(2, 1.0, 0.5))
+    assert proved.upper >= 2
+
+
+@BOTH
+def test_the_residual_of_a_light_belief_counts_by_its_mass(check):
+    """Node 1 has 1/1000 of the mass: what it falls short by is a thousand times as much for a belief of mass 1."""
+    model = single((1.0,))
+    e = alone(1, 2.0, 1.0, source=1)
+    whole = lambda *values: np.array(values, np.int64)  # noqa: E731
+    e = e._replace(
+        belief=(whole(0, 1, 2), whole(0, 0), np.array([1.0, 1e-3])),
+        upper=np.array([1.0, 1e-3]),  # claims the value 1
+        source=whole(1, BACKED_UP),
+        corner=whole(-1),
+        row=np.array([[-1], [0]]),
+        edge=(whole(0, 1), whole(0), whole(1)),
+    )
+    assert check(model, 1, e).upper >= 2
+
+
+@BOTH
+def test_residuals_count_by_the_mass_of_the_initial_belief(check):
+    model = single((1.0,), initial=1 + 2.0**-20)
+    proved = check(model, 1, alone(1, 1.0, 0.0, INFORMED, 1 + 2.0**-20)._replace(values=np.array([[5.0]])))
+    value = 2 * (1 + Fraction(1, 2**20))
+    assert Fraction(proved.upper) >= value >= Fraction(proved.lower)
+
+
+def test_claims_in_another_precision_are_computed_in_float64():
+    model = single((0.1,), 0.99)
+    e = alone(1, 10.0, 0.0, INFORMED)
+    e = e._replace(informed=e.informed.astype(np.float32), values=np.full((1, 1), 10.0, np.float32))
+    proved = certify(model, 1, e)
+    exact = certify_exact(model, 1, e)
+    assert proved.lower <= exact.lower <= exact.upper <= proved.upper
+
+
+@pytest.mark.parametrize("value", (1e308, 1e200, np.inf, np.nan))
+@pytest.mark.parametrize("name", ("values", "informed", "upper"))
+def test_claims_that_overflow_are_refused(name, value):
+    e = alone(1, 2.0, 2.0)
+    with pytest.raises(JatpoError, match=name):
+        certify(single((1.0,)), 1, e._replace(**{name: np.full_like(getattr(e, name), value)}))
