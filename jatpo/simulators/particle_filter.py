@@ -37,7 +37,9 @@ from jatpo.pytree import pytree
 from jatpo.simulators.simulator_protocol import Simulator, State
 
 PROPOSALS = ("bootstrap", "adapted", "merged")
-ROUNDS = 16  # of the search for the threshold c; it approaches from above, and any c that is reached is unbiased
+ROUNDS = (
+    16  # of the search for the threshold c; it approaches from above, and any c that is reached is unbiased
+)
 
 
 @pytree
@@ -221,6 +223,7 @@ def _weighed(
     model: Simulator, states: State, weights: Array, action: Array, observation: Any
 ) -> tuple[Array, Array]:
     """Weights [M] times the likelihood of the observation, 0 in final states, and their sum []."""
+
     def of_state(state: State) -> Array:
         log_likelihood = model.log_observation(state, action, observation)
         return jnp.where(model.final(state), -jnp.inf, log_likelihood)

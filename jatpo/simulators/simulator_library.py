@@ -63,7 +63,9 @@ class SimulatorLibrary:
             raise JatpoError(f"library '{name}' has no simulators: add at least one")
         labels = tuple(map(str, range(count))) if labels is None else tuple(labels)
         if len(labels) != count:
-            raise JatpoError(f"library '{name}' has {count} simulators and {len(labels)} labels: give one each")
+            raise JatpoError(
+                f"library '{name}' has {count} simulators and {len(labels)} labels: give one each"
+            )
         kinds: dict[Any, list[int]] = {}
         for k, each in enumerate(simulators):
             kinds.setdefault(_kind(each), []).append(k)
@@ -104,7 +106,9 @@ class SimulatorLibrary:
     def entry(self, k: int) -> Simulator:
         """Simulator k."""
         if not 0 <= k < self.num_models:
-            raise JatpoError(f"library '{self.name}' has no simulator {k}: choose from 0 to {self.num_models - 1}")
+            raise JatpoError(
+                f"library '{self.name}' has no simulator {k}: choose from 0 to {self.num_models - 1}"
+            )
         for group, numbers in zip(self.groups, self.members, strict=True):
             if k in numbers:
                 return take_entry(group, numbers.index(k))
@@ -162,7 +166,9 @@ class SimulatorLibrary:
 
     def discounts(self) -> Array:
         """The discount of every entry [K]."""
-        return self.ordered([jnp.broadcast_to(group.discount, (len(own),)) for group, own in self._with_members()])
+        return self.ordered(
+            [jnp.broadcast_to(group.discount, (len(own),)) for group, own in self._with_members()]
+        )
 
     def _with_members(self) -> list[tuple[Simulator, tuple[int, ...]]]:
         return list(zip(self.groups, self.members, strict=True))
@@ -182,7 +188,10 @@ class SimulatorLibrary:
         return f"SimulatorLibrary('{self.name}': {kinds}, {self.num_actions} actions, horizon {self.horizon})"
 
     def tree_flatten_with_keys(self) -> tuple:
-        children = ((jax.tree_util.GetAttrKey("groups"), self.groups), (jax.tree_util.GetAttrKey("prior"), self.prior))
+        children = (
+            (jax.tree_util.GetAttrKey("groups"), self.groups),
+            (jax.tree_util.GetAttrKey("prior"), self.prior),
+        )
         return children, self.members
 
     @classmethod
@@ -235,4 +244,6 @@ def _check(simulator: Simulator, first: Simulator, label: str, first_label: str)
 def _spelled(shapes: Any) -> str:
     """Types and shapes as text, by their place in the tree."""
     found = jax.tree_util.tree_flatten_with_path(shapes)[0]
-    return ", ".join(f"{jax.tree_util.keystr(path)} {leaf.dtype}{list(leaf.shape)}".strip() for path, leaf in found)
+    return ", ".join(
+        f"{jax.tree_util.keystr(path)} {leaf.dtype}{list(leaf.shape)}".strip() for path, leaf in found
+    )

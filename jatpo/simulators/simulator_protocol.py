@@ -129,7 +129,9 @@ def stack_entries(simulators: list[Any]) -> Simulator:
     parts = {}
     for name in own:
         columns = [getattr(each, name) for each in simulators]
-        parts[name] = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *columns)
+        parts[name] = jax.tree.map(
+            lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *columns
+        )
     return dataclasses.replace(first, **parts)
 
 

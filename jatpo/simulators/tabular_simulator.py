@@ -82,6 +82,4 @@ def tabular_entries(models: POMDP) -> list[TabularSimulator]:
     parts = models.transition.joined(), models.observation.joined(num_actions)
     world = POMDP(*parts, reward, models.initial, models.discount)
     numbers = jnp.arange(num_models, dtype=jnp.int32)
-    return [
-        TabularSimulator(world, numbers[k], models.discount[k], num_actions) for k in range(num_models)
-    ]
+    return [TabularSimulator(world, numbers[k], models.discount[k], num_actions) for k in range(num_models)]

@@ -61,14 +61,19 @@ def test_a_table_and_its_simulator_agree(truths, tables):
         x, a = np.int32(k), np.int32(1)
         arrived, reward, done = step(model, keys, x, a)
         assert not done.any() and np.allclose(reward, truth.reward[x, a])
-        for found, wanted in ((arrived, truth.transition[a, x]), (see(model, keys, x, a), truth.observation[a, x])):
+        for found, wanted in (
+            (arrived, truth.transition[a, x]),
+            (see(model, keys, x, a), truth.observation[a, x]),
+        ):
             share = np.bincount(found, minlength=len(wanted)) / DRAWS
             assert (np.abs(share - wanted) <= 5 * np.sqrt(wanted * (1 - wanted) / DRAWS) + 1e-9).all()
 
 
 def test_entries_of_several_sizes_run_in_groups():
     """Two sizes make two groups; what is found is in the order of the labels."""
-    library = SimulatorLibrary.from_simulators([Walk(0), Walk(1, 6), Walk(2)], labels=["a", "b", "c"], horizon=5)
+    library = SimulatorLibrary.from_simulators(
+        [Walk(0), Walk(1, 6), Walk(2)], labels=["a", "b", "c"], horizon=5
+    )
     assert library.members == ((0, 2), (1,)) and len(library) == 3
     seen = library.ordered(library.each(lambda model: model.observe(None, jnp.int32(3), jnp.int32(0))))
     assert seen.tolist() == [3, 4, 1]
