@@ -7,9 +7,9 @@
 The last two need `successors`, the last one `code` as well. All choose by one rule: candidate i with weight q_i is kept
 r_i times on average, by systematic sampling, and each copy has the weight q_i / r_i, so every weight keeps its
 expectation and the product of the evidences is an unbiased estimate of the probability of all observations (Del Moral,
-2004). Bootstrap particles have r_i in proportion to q_i, the others r_i = min(1, q_i / c) with c such that the r_i sum to
-`count` (Fearnhead and Clifford, 2003): heavy candidates are kept as they are. Where start states are listed (`starts`)
-and no more than `count` states have weight, merged particles are the exact filter.
+2004). Bootstrap particles have r_i in proportion to q_i, the others r_i = min(1, q_i / c) with c such that the r_i sum
+to `count` (Fearnhead and Clifford, 2003): heavy candidates are kept as they are. Where start states are listed
+(`starts`) and no more than `count` states have weight, merged particles are the exact filter.
 
 When no particle explains an observation, the model is depleted: its log evidence is the log of `floor`, a stated
 number instead of a zero that sampling has made, and its particles are drawn anew: from the start distribution weighed

@@ -237,7 +237,8 @@ def _check(simulator: Simulator, first: Simulator, label: str, first_label: str)
     theirs = _shapes(first)[2]
     if _spelled(seen) != _spelled(theirs):
         raise JatpoError(
-            f"simulator '{label}' is seen as {_spelled(seen)} and '{first_label}' as {_spelled(theirs)}: make them agree"
+            f"simulator '{label}' is seen as {_spelled(seen)} and '{first_label}' as {_spelled(theirs)}: "
+            "make them agree"
         )
 
 
