@@ -126,6 +126,10 @@ class Experiment:
         """The rows made of what was played with a library, by table."""
         raise NotImplementedError(f"experiment '{self.name}' has no `tables`")
 
+    def overall(self, tables: Tables) -> Tables:
+        """Further tables, made from those of all libraries when the last has been played."""
+        return {}
+
     def main(self) -> Sequence[str]:
         """The tables that are printed."""
         return tuple(self.columns)
@@ -156,11 +160,14 @@ def run(
     store: str | os.PathLike[str] | None = None,
     on_event: OnEvent = ignore,
     on_case: Callable[[Case], None] = lambda case: None,
+    *,
+    replace: bool = False,
 ) -> dict[str, Table]:
     """The tables of an experiment, by name.
 
     `sources` are libraries or their names (default: the experiment's). With `store`, a directory, everything is kept
     there and the same call resumes. `on_case` gets each library with its solutions when its tables are written.
+    `replace`: results of a library that has changed since are set aside and made again; otherwise they are an error.
     """
     config = config or Config()
     if config.rules not in experiment.rules:
@@ -168,7 +175,7 @@ def run(
     chosen = choose_agents(agents or experiment.agents, config.preset)
     given = [sources] if isinstance(sources, str | Library) else sources
     stages = experiment.stages(chosen_sources(given or experiment.sources), config)
-    kept = Store(store, experiment.name, experiment.settings(config)) if store else None
+    kept = Store(store, experiment.name, experiment.settings(config), replace=replace) if store else None
     session = Session(config.seed, kept, on_event)
     rows: dict[str, list[Row]] = {
         name: list(kept.read_table(name)) if kept else [] for name in experiment.keys
@@ -189,6 +196,10 @@ def run(
         for case in solving:
             on_case(case)
         solving.clear()
+    for name, more in experiment.overall(rows).items():
+        rows[name] = list(more)
+        if kept:
+            kept.write_table(name, Table(rows[name]))
     return {name: Table(found) for name, found in rows.items()}
 
 

@@ -11,11 +11,12 @@ holds some is an error that names what differs.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -32,6 +33,7 @@ from jatpo.version import __version__
 
 FORMAT = 1
 MANIFEST = "manifest.json"
+SURROUNDINGS = ("solutions", "record")  # what an agent's trials depend on beside the agent itself
 Manifest = MutableMapping[str, Any]  # what manifest.json holds
 
 
@@ -39,11 +41,19 @@ class Store:
     """An open directory of results."""
 
     def __init__(
-        self, directory: str | os.PathLike[str], experiment: str, settings: Mapping[str, Any]
+        self,
+        directory: str | os.PathLike[str],
+        experiment: str,
+        settings: Mapping[str, Any],
+        *,
+        replace: bool = False,
     ) -> None:
-        """Open or make `directory` for `experiment`; settings that differ from those inside are an error."""
-        self.directory = Path(directory)
-        identity = {"experiment": experiment, "settings": _plain(settings), **_versions()}
+        """Open or make `directory` for `experiment`; settings that differ from those inside are an error.
+
+        With `replace`, a part that was made otherwise is set aside, not refused.
+        """
+        self.directory, self._replace = Path(directory), replace
+        identity = identity_of(experiment, settings)
         found = self._read()
         if found is not None:
             _refuse_other(self.directory, "", {name: found.get(name) for name in identity}, identity)
@@ -71,14 +81,25 @@ class Store:
         """The manifest as it stands."""
         return self._manifest
 
-    def open_part(self, part: str, settings: Mapping[str, Any]) -> None:
-        """Begin or continue one part, such as a domain; refuses one that was made with other settings."""
-        self._open(self._manifest["parts"], part, f" of {part}", settings)
+    def open_part(self, part: str, settings: Mapping[str, Any]) -> str | None:
+        """Begin or continue one part, such as a domain; refuses one that was made with other settings.
 
-    def open_agent(self, part: str, agent: str, settings: Mapping[str, Any]) -> None:
-        """Begin or continue an agent's trials in one part; refuses those that were made with other settings.
+        Where the store replaces parts, a sentence about the one that was set aside.
+        """
+        parts = self._manifest["parts"]
+        note = None
+        if self._replace and part in parts and (changed := list(differences(parts[part], _plain(settings)))):
+            note = self._set_aside(Path("chunks") / part, part, changed)
+            self._manifest["agents"].pop(part, None)
+            del parts[part]
+        self._open(parts, part, f" of {part}", settings)
+        return note
 
-        `settings["solutions"]` has the digest of everything solved that the agent plays with.
+    def open_agent(self, part: str, agent: str, settings: Mapping[str, Any]) -> str | None:
+        """Begin or continue an agent's trials in one part; refuses those of other solutions.
+
+        `settings["solutions"]` has the digest of everything solved that the agent plays with. Trials of an agent whose
+        parameters or code have changed since are set aside; a sentence about them, or None.
         """
         unknown = [name for name, digest in settings.get("solutions", {}).items() if not digest]
         if unknown:
@@ -87,7 +108,27 @@ class Store:
                 "open the part with what was solved first"
             )
         agents = self._manifest["agents"].setdefault(part, {})
+        note = None
+        if agent in agents:
+            same = {name: agents[agent].get(name) for name in SURROUNDINGS}
+            theirs, ours = agents[agent] | same, _plain(settings) | same
+            if changed := list(differences(theirs, ours)):
+                note = self._set_aside(Path("chunks") / part / agent, f"agent {agent} in {part}", changed)
+                del agents[agent]
         self._open(agents, agent, f" of agent {agent} in {part}", settings)
+        return note
+
+    def _set_aside(self, place: Path, what: str, changed: Sequence[str]) -> str:
+        """Move results out of the way; one sentence about it."""
+        number, kept = 1, place
+        while (self.directory / kept).exists():
+            kept, number = place.with_name(f"{place.name}.before-{number}"), number + 1
+        if kept != place:
+            (self.directory / place).rename(self.directory / kept)
+        return (
+            f"{what} has changed ({'; '.join(changed[:3])}): its trials are played again; the earlier ones are in "
+            f"{self.directory / kept}"
+        )
 
     def _open(self, entries: Manifest, name: str, words: str, settings: Mapping[str, Any]) -> None:
         settings = _plain(settings)
@@ -141,6 +182,20 @@ class Store:
 
     def _save_manifest(self) -> None:
         write_whole(self.directory / MANIFEST, _json(self._manifest))
+
+
+def identity_of(experiment: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What all results of one directory have in common."""
+    return {"experiment": experiment, "settings": _plain(settings), **_versions()}
+
+
+def place_for(directory: Path, experiment: str, settings: Mapping[str, Any]) -> Path:
+    """`directory`, or a further one beside it, named by the settings, where it holds results of other settings."""
+    identity = identity_of(experiment, settings)
+    found = read_json(directory / MANIFEST)
+    if found is None or all(found.get(name) == value for name, value in identity.items()):
+        return directory
+    return directory.with_name(f"{directory.name}-{hashlib.sha256(_json(identity).encode()).hexdigest()[:8]}")
 
 
 def differences(theirs: Any, ours: Any, place: str = "") -> Iterable[str]:

@@ -128,10 +128,12 @@ class Session:
         store, agent = self.store, cell.agent
         if store is None:
             return {}
-        store.open_part(cell.part, cell.made_of)
+        notes = [store.open_part(cell.part, cell.made_of)]
         solved = {name: cell.solved.digest(name) for name in agent.needs}
         made_of = {**fingerprint(agent), "solutions": solved, "record": cell.record}
-        store.open_agent(cell.part, agent.name, made_of)
+        notes.append(store.open_agent(cell.part, agent.name, made_of))
+        for text in filter(None, notes):
+            self.on_event(Event(note=text))
         chunks = [chunk for chunk in range(cell.num_chunks) if store.has(cell.part, agent.name, chunk)]
         return {chunk: store.load(cell.part, agent.name, chunk) for chunk in chunks}
 

@@ -108,10 +108,28 @@ class Registry(Generic[T]):
 
 def load_extensions() -> None:
     """Import what the environment variables name, each once."""
-    listed = os.pathsep.join(os.environ.get(variable, "") for variable in VARIABLES)
-    for source in dict.fromkeys(listed.split(os.pathsep)):
-        if source and _identity(source) not in _loaded:
+    for source in _named():
+        if _identity(source) not in _loaded:
             load_extension(source)
+
+
+def set_aside_broken() -> list[str]:
+    """Import what the environment variables name; what fails is passed over from now on, and its errors returned."""
+    errors = []
+    for source in _named():
+        try:
+            if _identity(source) not in _loaded:
+                load_extension(source)
+        except JatpoError as error:
+            errors.append(str(error))
+            _loaded.add(_identity(source))
+    return errors
+
+
+def _named() -> list[str]:
+    """What the environment variables name."""
+    listed = os.pathsep.join(os.environ.get(variable, "") for variable in VARIABLES)
+    return [source for source in dict.fromkeys(listed.split(os.pathsep)) if source]
 
 
 def load_extension(source: str | os.PathLike[str]) -> None:

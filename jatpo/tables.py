@@ -14,6 +14,7 @@ import csv
 import importlib
 import io
 import json
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -90,7 +91,7 @@ class Table:
         """For standard output: laid out in the width of a terminal; in a pipe, one plain line for each row."""
         width, table = terminal_width(), self._text()
         lines = plain(table) if width is None else fit(table, width, bold=colourful())
-        return "\n".join(self._with_notes(lines))
+        return "\n".join(self._with_notes(lines, width))
 
     def __repr__(self) -> str:
         lines = self._with_notes(plain(self._text()))
@@ -168,8 +169,11 @@ class Table:
         lines = [[readable(" ".join(text.split("\n"))) for text in line] for line in self._cells()]
         return Cells(headers, short, lines, self._right(), [column.optional for column in columns])
 
-    def _with_notes(self, lines: Iterable[str]) -> list[str]:
-        return [*([readable(self.title)] if self.title else []), *lines, *map(readable, self.notes)]
+    def _with_notes(self, lines: Iterable[str], width: int | None = None) -> list[str]:
+        notes = [readable(note) for note in self.notes]
+        if width is not None:
+            notes = [line for note in notes for line in textwrap.wrap(note, max(width, 20))]
+        return [*([readable(self.title)] if self.title else []), *lines, *notes]
 
 
 def format_cell(value: Any) -> str:
@@ -209,6 +213,8 @@ def _markdown_line(cells: Iterable[str]) -> str:
 
 LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 LATEX |= {letter: f"\\{letter}" for letter in "&%$#_{}"}
+LATEX |= {"±": r"$\pm$", "−": "$-$", "×": r"$\times$", "<": "$<$", ">": "$>$", "|": r"\textbar{}"}
+LATEX |= {"≤": r"$\leq$", "≥": r"$\geq$", "→": r"$\to$", "γ": r"$\gamma$", "…": r"\dots{}"}
 
 
 def _latex_line(cells: Iterable[str]) -> str:

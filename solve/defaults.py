@@ -21,6 +21,7 @@ from jatpo.errors import JatpoError, unknown
 from jatpo.library import Library, Published
 from jatpo.solve.base import LIMITS, Settings, Solver, Stop
 from jatpo.solve.solvers import SOLVERS
+from jatpo.user_cache import user_cache
 
 SECONDS, GAP = 10.0, 0.01
 OFF_POLICY_AMONG_MODELS = 0.5
@@ -50,8 +51,8 @@ class Request:
 
 
 def default_directory() -> Path:
-    """Where commands keep solutions: $JATPO_CACHE, or .jatpo/solutions in the current directory."""
-    return Path(os.environ.get("JATPO_CACHE") or Path(".jatpo") / "solutions")
+    """Where commands keep solutions: $JATPO_CACHE, or jatpo/solutions in the user's cache directory."""
+    return Path(os.environ.get("JATPO_CACHE") or user_cache() / "solutions")
 
 
 def choose(

@@ -11,6 +11,7 @@ runs the tests marked `bits` again: whether two programs give the same bits is a
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import hypothesis
@@ -28,6 +29,11 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "strict"
 
+# Solutions are never kept in the user's own cache: not by tests, not by fixtures of whole files.
+_place = tempfile.TemporaryDirectory(prefix="jatpo-tests-")
+os.environ["XDG_CACHE_HOME"] = _place.name
+os.environ.pop("JATPO_CACHE", None)
+
 # The same examples on every run and machine; failing ones print how to rerun them.
 hypothesis.configuration.set_hypothesis_home_dir(CACHE / "hypothesis")
 hypothesis.settings.register_profile("jatpo", derandomize=True, deadline=None, database=None, print_blob=True)
@@ -42,6 +48,12 @@ SHORT = ("test_domains_situations", "test_files", "test_cli", "test_validation",
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first, short ones last."""
     items.sort(key=lambda item: item.path.name.startswith(SHORT) - item.path.name.startswith(LONG))
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch, tmp_path_factory):
+    """Solutions of a test are kept in a directory of its own, not in the user's cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 
 @pytest.fixture

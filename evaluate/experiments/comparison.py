@@ -8,29 +8,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from jatpo.evaluate import published, statistics
+from jatpo.errors import unknown
+from jatpo.evaluate import aggregates, published, statistics
 from jatpo.evaluate.case import Case, Stage, by_agent
 from jatpo.evaluate.experiment import Experiment, Tables, register
+from jatpo.evaluate.experiments.comparison_tables import shown
+from jatpo.evaluate.option_fields import option
 from jatpo.evaluate.session import Cell, Played
 from jatpo.evaluate.trials import Trials
-from jatpo.tables import NOT_AVAILABLE, Row, Table
+from jatpo.tables import Row, Table
 
 OURS, WORST, BEST = "atpo", "random", "value_iteration"
-HEADS = (
-    "domain",
-    "agent",
-    "mean",
-    "std",
-    "95 % interval",
-    "published",
-    "compatible",
-    "relative %",
-    "published %",
-)
 
 
 @register
@@ -41,33 +33,38 @@ class Comparison(Experiment):
     name = "evaluate"
     columns: ClassVar = {"summary": ()}
 
+    baseline: str = option(OURS, "The agent that the others are compared with, trial by trial.", kept=False)
+
     def title(self, stage: Stage) -> str:
         return f"evaluating {stage.title}"
 
     def cells(self, case: Case) -> list[Cell]:
         """Every agent on the same trials."""
+        names = [agent.name for agent in case.agents]
+        if self.baseline != OURS and self.baseline not in names:
+            raise unknown("agent to compare with", self.baseline, names)
         return [case.cell(agent) for agent in case.agents]
 
     def tables(self, case: Case, played: Sequence[Played]) -> Tables:
         """One row for each agent, and one for each trial."""
-        return {"summary": summary(case, played), "trials": trial_rows(case, played)}
+        return {"summary": summary(case, played, self.baseline), "trials": trial_rows(case, played)}
+
+    def overall(self, tables: Tables) -> Tables:
+        """Measures over several domains."""
+        return overall(tables, self.baseline)
 
     def shown(self, tables: Mapping[str, Table]) -> list[Table]:
-        """The comparison, and the paired differences."""
-        rows = tables["summary"].rows
-        compared = Table.of(HEADS, [_line(row) for row in rows])
-        pairs = [_pair(row) for row in rows if row.get("atpo_minus") is not None]
-        heads = ("domain", "rival", "difference", "95 % interval")
-        return [compared, *([Table.of(heads, pairs, "ATPO minus rival, paired")] if pairs else [])]
+        """The comparison, the paired differences, and the measures over several domains."""
+        return shown(tables, self.baseline)
 
 
-def summary(case: Case, played: Sequence[Played]) -> list[Row]:
+def summary(case: Case, played: Sequence[Played], baseline: str = OURS) -> list[Row]:
     """One row for each agent."""
     found = by_agent(played)
-    return [_row(case, each, found) for each in played]
+    return [_row(case, each, found, baseline) for each in played]
 
 
-def _row(case: Case, each: Played, found: Mapping[str, Trials | None]) -> Row:
+def _row(case: Case, each: Played, found: Mapping[str, Trials | None], baseline: str) -> Row:
     agent, trials = each.cell.agent.name, each.trials
     paper = published.result(case.name, agent)
     row: Row = case.row(each, horizon=each.cell.horizon)
@@ -93,9 +90,32 @@ def _row(case: Case, each: Played, found: Mapping[str, Trials | None]) -> Row:
         "mix": ":".join(map(str, mix)) if mix else "uniform",
         "uniform_mean": float(np.mean(trials.returns)),
         "discounted_mean": statistics.estimate(trials.discounted, trials.truth, mix).mean,
+        **_bounds(case, mix),
         **_relative(found, trials, mix),
-        **_versus_ours(found, agent, trials, mix),
+        **_versus(found, OURS, agent, trials, mix, "atpo_minus"),
+        "baseline": baseline,
+        **_versus(found, baseline, agent, trials, mix, "baseline_minus"),
+        "same_as": _same_as(case, found, agent),
     }
+
+
+def _bounds(case: Case, mix: list[int] | None) -> Row:
+    """The solver's bounds on the discounted value of an agent that knows the model, averaged over the models."""
+    known = [case.solved.bounds.get(label) for label in case.library.labels]
+    ends = [each for each in known if each is not None]
+    if len(ends) < len(known):
+        return dict.fromkeys(("lower", "upper"))
+    lower, upper = (float(np.average(each, weights=mix)) for each in zip(*ends, strict=True))
+    return {"lower": lower, "upper": upper}
+
+
+def _same_as(case: Case, found: Mapping[str, Trials | None], agent: str) -> str | None:
+    """In a library of one model, the first agent that earned exactly the same; None for the first itself."""
+    mine = found[agent]
+    if case.library.num_models > 1 or mine is None:
+        return None
+    same = [name for name, each in found.items() if each and np.array_equal(each.returns, mine.returns)]
+    return None if same[0] == agent else same[0]
 
 
 def _relative(found: Mapping[str, Trials | None], trials: Trials, mix: list[int] | None) -> Row:
@@ -107,14 +127,19 @@ def _relative(found: Mapping[str, Trials | None], trials: Trials, mix: list[int]
     return share.interval("relative")
 
 
-def _versus_ours(
-    found: Mapping[str, Trials | None], agent: str, trials: Trials, mix: list[int] | None
+def _versus(
+    found: Mapping[str, Trials | None],
+    baseline: str,
+    agent: str,
+    trials: Trials,
+    mix: list[int] | None,
+    name: str,
 ) -> Row:
-    """ATPO minus this agent, trial by trial."""
-    ours = found.get(OURS)
-    if ours is None or agent == OURS:
-        return dict.fromkeys(("atpo_minus", "atpo_minus_low", "atpo_minus_high"))
-    return statistics.difference(ours.returns, trials.returns, trials.truth, mix).interval("atpo_minus")
+    """The baseline minus this agent, trial by trial."""
+    base = found.get(baseline)
+    if base is None or agent == baseline:
+        return dict.fromkeys((name, f"{name}_low", f"{name}_high"))
+    return statistics.difference(base.returns, trials.returns, trials.truth, mix).interval(name)
 
 
 def trial_rows(case: Case, played: Sequence[Played]) -> list[Row]:
@@ -133,19 +158,15 @@ def trial_rows(case: Case, played: Sequence[Played]) -> list[Row]:
     ]
 
 
-def _line(row: Row) -> tuple[Any, ...]:
-    """A row as people read it."""
-    paper = (
-        None if row["published_mean"] is None else f"{row['published_mean']:.2f} ± {row['published_std']:.2f}"
-    )
-    if row["mean"] is None:
-        return row["domain"], row["agent"], NOT_AVAILABLE, None, None, paper, None, None, None
-    ours = f"{row['mean']:.2f}", f"{row['std']:.2f}", f"{row['low']:.2f} .. {row['high']:.2f}"
-    shares = [row.get(name) for name in ("relative", "published_relative")]
-    relative = [None if share is None else f"{share:.1f}" for share in shares]
-    return (row["domain"], row["agent"], *ours, paper, row["compatible"], *relative)
-
-
-def _pair(row: Row) -> tuple[str, ...]:
-    interval = f"{row['atpo_minus_low']:+.2f} .. {row['atpo_minus_high']:+.2f}"
-    return row["domain"], row["agent"], f"{row['atpo_minus']:+.2f}", interval
+def overall(tables: Tables, baseline: str = OURS) -> Tables:
+    """Measures over domains (`aggregates`), where there are at least two with the agents that fix the scale."""
+    returns: dict[str, dict[str, list[float]]] = {}
+    for row in tables.get("trials", ()):
+        returns.setdefault(row["domain"], {}).setdefault(row["agent"], []).append(row["return"])
+    arrays = {
+        name: {agent: np.asarray(each) for agent, each in found.items()} for name, found in returns.items()
+    }
+    scores = aggregates.scores_of(arrays, WORST, BEST)
+    if len(next(iter(scores.values()), {})) < 2:
+        return {}
+    return {"aggregate": aggregates.summarise(scores, baseline), "profile": aggregates.profiles(scores)}

@@ -7,15 +7,16 @@ with commands below it, as in ``jatpo bench solve``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Annotated, NamedTuple
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from jatpo.errors import nearest, unknown
+from jatpo.errors import JatpoError, nearest, unknown
 from jatpo.version import __version__
 
 HELP = """Ad hoc teamwork under partial observability (ATPO) in JAX.
@@ -39,6 +40,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("Solving", "solve", "jatpo.cli.solve", "solve"),
     Command("Evaluation", "evaluate", "jatpo.cli.evaluate", "evaluate"),
     Command("Evaluation", "experiment", "jatpo.cli.experiments", "experiment"),
+    Command("Evaluation", "run", "jatpo.cli.study", "run"),
     Command("Evaluation", "watch", "jatpo.cli.watch", "watch"),
     Command("Evaluation", "reproduce", "jatpo.cli.reproduce", "reproduce"),
     Command("Evaluation", "learn", "jatpo.cli.learn", "learn"),
@@ -48,6 +50,19 @@ COMMANDS: tuple[Command, ...] = (
     Command("Files", "check", "jatpo.cli.files", "check"),
     Command("Development", "bench", "jatpo.cli.bench", "app"),
 )
+
+
+class CheckedCommand(TyperCommand):
+    """A command that refuses numbers that are not finite, which a range of typer lets through."""
+
+    def invoke(self, ctx):
+        """As in typer, after the check."""
+        for parameter in self.params:
+            value = ctx.params.get(parameter.name or "")
+            if isinstance(value, float) and not math.isfinite(value):
+                name = max(parameter.opts, key=len)
+                raise JatpoError(f"{name} must be a finite number, got {value}")
+        return super().invoke(ctx)
 
 
 class NearestGroup(TyperGroup):
@@ -65,7 +80,6 @@ def build(arguments: Sequence[str]) -> TyperGroup:
     app = typer.Typer(
         cls=NearestGroup,
         help=HELP,
-        add_completion=False,
         context_settings=HELP_OPTIONS,
         rich_markup_mode="rich",
     )
@@ -76,7 +90,8 @@ def build(arguments: Sequence[str]) -> TyperGroup:
             group = target.info.cls if isinstance(target.info.cls, type) else NearestGroup
             app.add_typer(target, name=command.name, cls=group, rich_help_panel=command.panel)
         else:
-            app.command(command.name, rich_help_panel=command.panel, context_settings=HELP_OPTIONS)(target)
+            settings = {"rich_help_panel": command.panel, "context_settings": HELP_OPTIONS}
+            app.command(command.name, cls=CheckedCommand, **settings)(target)
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
     return group

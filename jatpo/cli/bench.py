@@ -13,7 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from jatpo.bench.benchmarks import BENCHMARKS, Benchmark, Help
-from jatpo.cli.output import print_json
+from jatpo.cli.app import CheckedCommand
+from jatpo.cli.output import EXPORTS, one_form
 from jatpo.cli.progress import Progress
 from jatpo.plain import to_json
 from jatpo.tables import Table
@@ -24,7 +25,7 @@ COMMON: dict[str, tuple[Any, Any]] = {
         Annotated[Path | None, typer.Option(help="Write bench-NAME.json and pictures to this directory.")],
         None,
     ),
-    "json": (Annotated[bool, typer.Option("--json", help="Print JSON.")], False),
+    **EXPORTS,
     "quiet": (Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")], False),
 }
 
@@ -44,17 +45,19 @@ def command_of(benchmark: Benchmark) -> Callable[..., None]:
     """The command of a benchmark, with its options and those that all have."""
     parameters = {part.name: _parameter(part) for part in dataclasses.fields(benchmark.options)} | COMMON
 
-    def command(out: Path | None, json: bool, quiet: bool, **values: Any) -> None:
+    def command(out: Path | None, quiet: bool, **values: Any) -> None:
+        form = one_form(**{name: values.pop(name) for name in EXPORTS})
         given = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
         options = benchmark.options(**{name: value for name, value in given.items() if value is not None})
         with Progress(f"bench {benchmark.name}", quiet) as progress:
             figures = benchmark.measure(options, progress)
         if out:
             _write(benchmark, figures, out)
-        if json:
-            print_json(figures)
+        tables = benchmark.tables(figures, options)
+        if form.chosen:
+            form.write(tables, figures)
         else:
-            print("\n\n".join(map(str, benchmark.tables(figures, options))))
+            print("\n\n".join(map(str, tables)))
 
     keyword = inspect.Parameter.KEYWORD_ONLY
     vars(command)["__signature__"] = inspect.Signature(
@@ -85,4 +88,4 @@ def _write(benchmark: Benchmark, figures: Any, out: Path) -> None:
 
 
 for _name, _benchmark in BENCHMARKS.items():
-    app.command(_name)(command_of(_benchmark))
+    app.command(_name, cls=CheckedCommand)(command_of(_benchmark))

@@ -5,12 +5,16 @@ Everything here is NumPy; jax is not imported.
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jatpo.cli.output import print_json
+from jatpo.cli.options import domain_names
+from jatpo.cli.output import TEXT, Form, exports
 from jatpo.errors import JatpoError, unknown
+from jatpo.registry import set_aside_broken
 from jatpo.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -25,8 +29,12 @@ max: largest total variation (rewards: largest difference); evidence: can any hi
 """
 
 
+@exports
 def domains(
-    name: Annotated[str | None, typer.Argument(help="A domain to show; default: a list of all.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A domain to show; default: a list of all.", autocompletion=domain_names),
+    ] = None,
     rules: Annotated[
         str,
         typer.Option(help="as_run (the rules behind the published tables) or as_written (the paper's text)."),
@@ -39,7 +47,7 @@ def domains(
     exact: Annotated[
         bool, typer.Option("--exact", help="Exact expected returns of the value-iteration and random agents.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    form: Form = TEXT,
 ) -> None:
     """List the domains, or show one: its map, its models, its rules."""
     from jatpo.domains.domain import get
@@ -51,13 +59,13 @@ def domains(
         asked = {"--compare": compare, "--exact": exact, "--pool": pool, "--model": model is not None}
         for option in (option for option, given in asked.items() if given):
             raise JatpoError(f"{option} needs a domain: name one, as in 'jatpo domains gridworld {option}'")
-        _list(rules, json)
+        _list(rules, form)
         return
     if compare and exact:
         raise JatpoError("--compare and --exact are two views: choose one of them")
     domain = get(name)
     view = _compare if compare else _exact if exact else _show
-    view(domain, rules, _chosen(domain, rules, model, pool), json)
+    view(domain, rules, _chosen(domain, rules, model, pool), form)
 
 
 def _chosen(domain: Domain, rules: str, model: int | None, pool: bool) -> list[int]:
@@ -73,15 +81,23 @@ def _chosen(domain: Domain, rules: str, model: int | None, pool: bool) -> list[i
 # The list
 
 
-def _list(rules: str, json: bool) -> None:
+def _list(rules: str, form: Form) -> None:
     from jatpo.domains.domain import get, names
 
-    rows = [_facts(get(name), rules) for name in names()]
-    if json:
-        print_json(rows)
-        return
-    for row in rows:
-        row["states"] = ", ".join(map(str, sorted(set(row["states"]), reverse=True)))
+    broken = set_aside_broken()
+    rows = []
+    for name in names():
+        try:
+            rows.append(_facts(get(name), rules))
+        except JatpoError as error:
+            broken.append(f"domain '{name}': {error}")
+        except Exception as error:  # the code of a user's domain
+            broken.append(f"domain '{name}' fails with {type(error).__name__}: {error}")
+    for text in broken:
+        print(f"jatpo: note: {text}", file=sys.stderr)
+    listed = [
+        {**row, "states": ", ".join(map(str, sorted(set(row["states"]), reverse=True)))} for row in rows
+    ]
     shown = [
         Column("name", "domain"),
         "models",
@@ -94,7 +110,11 @@ def _list(rules: str, json: bool) -> None:
         Column("discount", optional=True),
         Column("summary", "what", optional=True),
     ]
-    print(Table(rows, shown, f"Domains under the rules {rules}"))
+    table = Table(listed, shown, f"Domains under the rules {rules}")
+    if form.chosen:
+        form.write([table], rows)
+        return
+    print(table)
     print("\n'jatpo domains NAME' shows one of them; rule sets: as_run, as_written (--rules).")
 
 
@@ -129,7 +149,7 @@ def _sizes(domain: Domain, model: int, rules: str) -> tuple[int, int, int]:
 # One domain
 
 
-def _show(domain: Domain, rules: str, models: list[int], json: bool) -> None:
+def _show(domain: Domain, rules: str, models: list[int], form: Form) -> None:
     from jatpo.domains.compare import compare_all
     from jatpo.domains.scene import scene
     from jatpo.domains.text import render_text
@@ -138,22 +158,26 @@ def _show(domain: Domain, rules: str, models: list[int], json: bool) -> None:
     picture = render_text(shown, _example(shown))
     differs = _differing(compare_all([domain.description(k, rules) for k in models]))
     parameters = list(domain.parameters.values())
-    if json:
+    models_table = Table.of(("model", "label"), [(k, labels[k]) for k in models], domain.name)
+    if form.chosen:
         listed = [{"model": k, "label": labels[k], "states": _sizes(domain, k, rules)[0]} for k in models]
         settings = [part.to_json() for part in parameters]
         extra = {"map": picture, "models": listed, "differences": differs, "parameters": settings}
-        print_json(_facts(domain, rules) | extra)
+        form.write([models_table, *_rules_tables(parameters)], _facts(domain, rules) | extra)
         return
     print(f"{domain.name}: {domain.summary}\n")
     _print_picture(shown, picture, f"model {models[0]}, rules {rules}")
     print(f"{_variables(domain.structure(models[0], rules))}\n")
-    print(Table.of(("model", "label"), [(k, labels[k]) for k in models]))
+    print(replace(models_table, title=""))
     if len(labels) > len(models):
         print(f"{len(labels)} models are in the pool (--pool).")
     if len(models) > 1:
         words = ", ".join(differs) or "nothing: they coincide exactly"
         print(f"\nThe models differ in {words} (--compare shows how much).")
-    _print_rules(parameters)
+    if not any(part.differs for part in parameters):
+        print("\nThe rule sets agree.")
+    for table in _rules_tables(parameters):
+        print(f"\n{table}")
 
 
 def _example(shown: Scene) -> int | None:
@@ -192,21 +216,19 @@ def _differing(pairs: list[Comparison]) -> list[str]:
     return found + (["start"] if any(pair.start for pair in pairs) else [])
 
 
-def _print_rules(parameters: list[Parameter]) -> None:
-    """The parameters in which the rule sets differ, then those they share."""
-    differing = [part for part in parameters if part.differs]
-    if differing:
-        rows = [
-            (part.name, _brief(part.as_run), _brief(part.as_written), _meaning(part)) for part in differing
-        ]
-        print()
-        print(Table.of(("parameter", "as_run", "as_written", "meaning"), rows, "The rule sets differ in"))
-    else:
-        print("\nThe rule sets agree.")
+def _rules_tables(parameters: list[Parameter]) -> list[Table]:
+    """The parameters in which the rule sets differ, then those they share; no table without rows."""
+    differing = [
+        (part.name, _brief(part.as_run), _brief(part.as_written), _meaning(part))
+        for part in parameters
+        if part.differs
+    ]
     shared = [(part.name, _brief(part.as_run), _meaning(part)) for part in parameters if not part.differs]
-    if shared:
-        print()
-        print(Table.of(("parameter", "value", "meaning"), shared, "Other parameters"))
+    tables = [
+        Table.of(("parameter", "as_run", "as_written", "meaning"), differing, "The rule sets differ in"),
+        Table.of(("parameter", "value", "meaning"), shared, "Other parameters"),
+    ]
+    return [table for table in tables if len(table)]
 
 
 def _meaning(part: Parameter) -> str:
@@ -226,7 +248,7 @@ def _brief(value: Any) -> str:
 # Two views
 
 
-def _compare(domain: Domain, rules: str, models: list[int], json: bool) -> None:
+def _compare(domain: Domain, rules: str, models: list[int], form: Form) -> None:
     from jatpo.domains.compare import compare_all, groups
 
     if len(models) < 2:
@@ -234,11 +256,13 @@ def _compare(domain: Domain, rules: str, models: list[int], json: bool) -> None:
         raise JatpoError(f"--compare needs two models of '{domain.name}': {remedy}")
     pairs = compare_all([domain.description(k, rules) for k in models])
     together = groups(pairs, len(models))
-    if json:
-        print_json({"domain": domain.name, "rules": rules, "pairs": pairs, "groups": together})
-        return
     titles = ("models", "teammate", "rewards", "dynamics", "sensors", "start", "coincide", "evidence")
-    print(Table.of(titles, [_pair(pair) for pair in pairs], f"{domain.name}, rules {rules}: what differs"))
+    table = Table.of(titles, [_pair(pair) for pair in pairs], f"{domain.name}, rules {rules}: what differs")
+    if form.chosen:
+        data = {"domain": domain.name, "rules": rules, "pairs": pairs, "groups": together}
+        form.write([table], data)
+        return
+    print(table)
     print(COMPARE_NOTES)
     if len(together) == 1:
         print(f"All {len(models)} models coincide exactly.")
@@ -266,19 +290,22 @@ def _rows(rows: Rows | None) -> str | None:
     return f"{rows.differ} of {rows.total}, max {rows.largest:.3g}" if rows.differ else "same"
 
 
-def _exact(domain: Domain, rules: str, models: list[int], json: bool) -> None:
+def _exact(domain: Domain, rules: str, models: list[int], form: Form) -> None:
     from jatpo.domains.exact import exact_returns
 
     labels, horizon = domain.labels(rules), domain.horizon
     returns = {k: exact_returns(domain.description(k, rules), horizon) for k in models}
-    if json:
-        facts = {"domain": domain.name, "rules": rules, "horizon": horizon}
-        print_json([{"model": k, **returns[k]._asdict(), "label": labels[k], **facts} for k in models])
-        return
     lines: list[tuple[Any, ...]] = [(k, *(f"{part:.2f}" for part in returns[k]), labels[k]) for k in models]
     mean = (sum(part) / len(models) for part in zip(*returns.values(), strict=True))
     lines.append(("mean", *(f"{part:.2f}" for part in mean), ""))
     titles = ("model", "value iteration", "random", "optimal value", "label")
-    print(Table.of(titles, lines, f"{domain.name}, rules {rules}: exact returns over {horizon} steps"))
+    table = Table.of(titles, lines, f"{domain.name}, rules {rules}: exact returns over {horizon} steps")
+    if form.chosen:
+        facts = {"domain": domain.name, "rules": rules, "horizon": horizon}
+        form.write(
+            [table], [{"model": k, **returns[k]._asdict(), "label": labels[k], **facts} for k in models]
+        )
+        return
+    print(table)
     note = f"the optimal value knows the state and is discounted by {domain.discount(rules):g}"
     print(f"\nReturns are undiscounted; {note}.")

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 import typer
 
 from jatpo.cli import solving
-from jatpo.cli.app import HELP_OPTIONS, NearestGroup
-from jatpo.cli.options import RULES_HELP, SOURCES, Json, Preset, Quiet, Seed, Trials, names_of
-from jatpo.cli.output import print_json
+from jatpo.cli.app import HELP_OPTIONS, CheckedCommand, NearestGroup
+from jatpo.cli.options import RULES_HELP, SOURCES, Preset, Quiet, Seed, Trials, domain_names, names_of
+from jatpo.cli.output import EXPORTS, TEXT, Form, one_form
 from jatpo.cli.progress import Steps
 from jatpo.errors import JatpoError
 
@@ -43,8 +43,8 @@ class Shared(NamedTuple):
     preset: str = "exact"
     solving: solving.Solving = solving.DEFAULTS
     out: Path | None = None
-    markdown: Path | None = None
-    json: bool = False
+    page: Path | None = None
+    form: Form = TEXT
     quiet: bool = False
 
 
@@ -72,7 +72,7 @@ class Experiments(NearestGroup):
         app = typer.Typer(rich_markup_mode="rich")
         app.callback()(lambda: None)
         for kind in registered():
-            app.command(kind.name, context_settings=HELP_OPTIONS)(command_of(kind))
+            app.command(kind.name, cls=CheckedCommand, context_settings=HELP_OPTIONS)(command_of(kind))
         self.commands.update(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
 
@@ -107,8 +107,9 @@ def command_of(kind: type[Experiment]) -> Callable[..., None]:
     def command(names: list[str] | None = None, **values: Any) -> None:
         settings = {name: _parsed(name, each.metadata, values.pop(name)) for name, each in own.items()}
         given = {name: values.pop(name) for name in solving.KINDS if name in values}
-        chosen = Shared(**values, solving=solving.Solving(**given))
-        perform(kind(**settings), names, chosen._replace(out=chosen.out or Path("results") / kind.name))
+        form = one_form(**{name: values.pop(name) for name in EXPORTS})
+        chosen = Shared(**values, solving=solving.Solving(**given), form=form)
+        perform(kind(**settings), names, chosen)
 
     vars(command)["__signature__"] = inspect.Signature(parameters)
     command.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -123,7 +124,11 @@ def _parameter(name: str, default: Any, annotation: Any) -> inspect.Parameter:
 def _names(kind: type[Experiment]) -> inspect.Parameter:
     text = f"{SOURCES}; default: {', '.join(kind.sources)}."
     return _parameter(
-        "names", None, Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help=text)]
+        "names",
+        None,
+        Annotated[
+            list[str] | None, typer.Argument(metavar="[NAME...]", help=text, autocompletion=domain_names)
+        ],
     )
 
 
@@ -149,7 +154,9 @@ def _own(kind: type[Experiment], fields: Mapping[str, dataclasses.Field]) -> lis
 def _shared(kind: type[Experiment]) -> dict[str, inspect.Parameter]:
     """The options that all experiments share."""
     names = f"Agents by name, comma-separated; default: {', '.join(kind.agents)}."
-    out = f"Directory for results; the same command resumes there; default: results/{kind.name}."
+    out = (
+        f"Directory for results; the same command resumes there; default: results/{kind.name}, or beside it."
+    )
     page = "Write the tables as a Markdown page, or between their markers in it."
     extra = "".join(f"; {name}" for name in kind.rules if name not in RULES_HELP)
     options: dict[str, tuple[Any, Any]] = {
@@ -160,12 +167,12 @@ def _shared(kind: type[Experiment]) -> dict[str, inspect.Parameter]:
         "preset": ("exact", Preset),
         **{name: (None, annotation) for name, annotation in solving.KINDS.items()},
         "out": (None, Annotated[Path | None, typer.Option(help=out)]),
-        "markdown": (None, Annotated[Path | None, typer.Option(help=page)]),
-        "json": (False, Json),
+        "page": (None, Annotated[Path | None, typer.Option(help=page)]),
+        **{name: (default, annotation) for name, (annotation, default) in EXPORTS.items()},
         "quiet": (False, Quiet),
     }
     if kind.name not in PAGES:
-        del options["markdown"]
+        del options["page"]
     return {name: _parameter(name, *option) for name, option in options.items()}
 
 
@@ -184,6 +191,7 @@ def _parsed(name: str, metadata: Mapping[str, Any], value: Any) -> Any:
 def perform(experiment: Experiment, names: Sequence[str] | None, shared: Shared) -> dict[str, Table]:
     """Run an experiment with its progress shown, and print its tables."""
     from jatpo.evaluate.experiment import Config, run
+    from jatpo.evaluate.results_store import place_for
 
     wanted = names_of(shared.agents)
     config = Config(
@@ -194,17 +202,20 @@ def perform(experiment: Experiment, names: Sequence[str] | None, shared: Shared)
         request=shared.solving.request(),
         solutions=shared.solving.solutions,
     )
+    usual = place_for(Path("results") / experiment.name, experiment.name, experiment.settings(config))
+    out = shared.out or usual
     with Steps(experiment.name, shared.quiet) as progress:
-        tables = run(experiment, names, wanted, config, shared.out, progress)
-    if shared.markdown:
+        tables = run(experiment, names, wanted, config, out, progress, replace=shared.out is None)
+    if shared.page:
         found = {name: table.rows for name, table in tables.items()}
         settings = {**experiment.settings(config), "trials": config.trials}
-        import_module(PAGES[experiment.name]).write_page(shared.markdown, found, settings)
-    if shared.json:
-        rows = {name: tables[name].rows for name in experiment.main() if name in tables}
-        print_json(next(iter(rows.values())) if len(rows) == 1 else rows)
+        import_module(PAGES[experiment.name]).write_page(shared.page, found, settings)
+    if shared.form.chosen:
+        main = {name: tables[name] for name in experiment.main() if name in tables}
+        rows = {name: table.rows for name, table in main.items()}
+        data = next(iter(rows.values())) if len(rows) == 1 else rows
+        shared.form.write(experiment.shown(tables), data, list(main.values()))
         return tables
     print("\n\n".join(str(table) for table in experiment.shown(tables)))
-    if shared.out:
-        print(f"\nresults are in {shared.out}")
+    print(f"\nresults are in {out}")
     return tables

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jatpo.cli.output import print_json
+from jatpo.cli.output import TEXT, Form, exports
 from jatpo.errors import JatpoError
 from jatpo.tables import Table
 
@@ -56,29 +56,30 @@ def _is_policy(source: str) -> bool:
     return formats.holds(source) == "policy"
 
 
+@exports
 def info(
     source: Annotated[str, typer.Argument(metavar="FILE", help=SOURCE_HELP)],
     rules: Annotated[str, typer.Option(help=RULES_HELP)] = "as_run",
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    form: Form = TEXT,
 ) -> None:
     """Show the sizes, sparsity, reach and memory of models, and warnings about them."""
     from jatpo.files.summary import summary
 
-    library = _load(source, rules, quiet=json)
+    library = _load(source, rules, quiet=form.chosen)
     models = [
         {"label": label, **summary(model)}
         for label, model in zip(library.labels, library.members, strict=True)
     ]
-    if json:
-        print_json({"name": library.name, "notes": library.notes, "models": models})
-    elif len(models) == 1:
-        print(Table.of(("fact", "value"), list(_facts(models[0]).items()), library.name))
-    else:
-        print(Table([_brief(model) for model in models], title=f"{library.name}: {len(models)} models"))
-    if not json:
-        for model in models:
-            for warning in model["warnings"]:
-                print(f"{model['label']}: {warning}")
+    table = Table([_brief(model) for model in models], title=f"{library.name}: {len(models)} models")
+    if len(models) == 1:
+        table = Table.of(("fact", "value"), list(_facts(models[0]).items()), library.name)
+    if form.chosen:
+        form.write([table], {"name": library.name, "notes": library.notes, "models": models})
+        return
+    print(table)
+    for model in models:
+        for warning in model["warnings"]:
+            print(f"{model['label']}: {warning}")
 
 
 def check(

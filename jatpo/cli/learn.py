@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jatpo.cli.options import Json, Quiet, Rules, check_rules
-from jatpo.cli.output import print_json
+from jatpo.cli.options import Quiet, Rules, check_rules
+from jatpo.cli.output import TEXT, Form, exports
 from jatpo.cli.progress import Progress
 from jatpo.cli.solving import DEFAULTS, Solving, print_notes, solves
 from jatpo.errors import JatpoError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 @solves
+@exports
 def learn(
     name: Annotated[
         str, typer.Argument(help="A domain, one of its models (ntu:1), a .POMDP file or a library.")
@@ -76,7 +77,7 @@ def learn(
     checkpoints: Annotated[
         Path | None, typer.Option(help="Directory for checkpoints; default: 'learn' beside the solutions.")
     ] = None,
-    json: Json = False,
+    form: Form = TEXT,
     quiet: Quiet = False,
 ) -> None:
     """Learn from an ad hoc agent's actions and observations: the noise, the prior over models, or a teammate.
@@ -88,7 +89,7 @@ def learn(
     if simulate is not None:
         if source is not None or out is None:
             raise JatpoError("--simulate writes histories: give --out FILE.jsonl, and no --from")
-        _simulate(name, simulate, agent, model, noise, horizon, out, seed, rules, solving, json, quiet)
+        _simulate(name, simulate, agent, model, noise, horizon, out, seed, rules, solving, form, quiet)
         return
     if source is None:
         raise JatpoError(
@@ -98,7 +99,7 @@ def learn(
 
     settings = FitSettings(steps=steps, rate=rate, batch=batch, held_out=held_out, trust=trust)
     _learn(
-        name, source, what, model, by, out, replace, method, settings, seed, rules, checkpoints, json, quiet
+        name, source, what, model, by, out, replace, method, settings, seed, rules, checkpoints, form, quiet
     )
 
 
@@ -115,7 +116,7 @@ def _learn(
     seed: int,
     rules: str,
     checkpoints: Path | None,
-    json: bool,
+    form: Form,
     quiet: bool,
 ) -> None:
     """Read, fit, write, report."""
@@ -147,11 +148,12 @@ def _learn(
         **_fit_facts(fitted),
         "out": out and str(out),
     }
-    if json:
-        print_json({**facts, "curve": fitted.curve})
-        return
     heads = ("measure", "start", "learned")
-    print(Table.of(heads, _rows(learned, fitted), _title(name, what, library, learned)))
+    table = Table.of(heads, _rows(learned, fitted), _title(name, what, library, learned))
+    if form.chosen:
+        form.write([table], {**facts, "curve": fitted.curve})
+        return
+    print(table)
     print(f"\n{histories.num_histories} histories, {fitted.steps} steps, stopped: {fitted.stopped}")
     if out is not None:
         print(f"the library is in {out}; try: jatpo evaluate {out}")
@@ -198,7 +200,7 @@ def _simulate(
     seed: int,
     rules: str,
     solving: Solving,
-    json: bool,
+    form: Form,
     quiet: bool,
 ) -> None:
     """Play episodes and write what the agent did and saw."""
@@ -220,8 +222,9 @@ def _simulate(
         progress(Event("", count, count))
     first = solved.library.member(0)
     write_histories(out, histories, first.actions, first.observations)
-    if json:
-        print_json({"histories": count, "steps": steps, "agent": agent, "out": str(out)})
+    facts = {"histories": count, "steps": steps, "agent": agent, "out": str(out)}
+    if form.chosen:
+        form.write([Table([facts])], facts)
     else:
         print(f"{out}: {count} histories of {steps} steps")
     sys.stdout.flush()

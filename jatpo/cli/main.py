@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+COMPLETING = "_JATPO_COMPLETE"  # set by a shell that asks what may follow on its command line
 INTERRUPTED = "interrupted; run the same command again to continue"
 REMEDIES = {
     "ENOSPC": "free some space and run the same command again",
@@ -56,11 +57,10 @@ def _keep_compiled_programs() -> None:
     """Let jax keep what it compiles between commands, in the user's cache directory, unless configured otherwise."""
     import platform
 
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    place = os.path.join(
-        home, "jatpo", f"compiled-{platform.node() or 'here'}"
-    )  # a program suits one machine
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", place)
+    from jatpo.user_cache import user_cache
+
+    place = user_cache() / f"compiled-{platform.node() or 'here'}"  # a program suits one machine
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(place))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 
 
@@ -72,6 +72,8 @@ def _invoke(arguments: Sequence[str]) -> int:
     from jatpo.errors import JatpoError
 
     try:
+        if COMPLETING in os.environ:
+            build([]).main([], prog_name="jatpo")
         command = build(arguments)
         with command.make_context("jatpo", list(arguments)) as context:
             command.invoke(context)

@@ -12,7 +12,17 @@ from jatpo.errors import JatpoError, unknown
 
 SOURCES = "Domains, files or libraries; 'all': all domains"
 
-Names = Annotated[list[str], typer.Argument(metavar="NAME...", help=f"{SOURCES}.")]
+
+def domain_names(incomplete: str) -> list[str]:
+    """The domains whose names begin with `incomplete`, for the completion of shells."""
+    from jatpo.domains.domain import names
+
+    return [name for name in names() if name.startswith(incomplete)]
+
+
+Names = Annotated[
+    list[str], typer.Argument(metavar="NAME...", help=f"{SOURCES}.", autocompletion=domain_names)
+]
 Trials = Annotated[int, typer.Option(min=1, help="Trials for each agent.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of environments and agents.")]
 RULES_HELP = "as_run: the rules behind the published tables; as_written: the paper's text"
@@ -26,8 +36,13 @@ Preset = Annotated[
         help="exact: filters as in the paper's text; as_run: 1e-8 added, as in the published program."
     ),
 ]
-Out = Annotated[Path | None, typer.Option(help="Directory for results; the same command resumes there.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        help="Directory for results; the same command resumes there; default: results/evaluate, or beside it."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]  # of commands that print no table
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
 
 

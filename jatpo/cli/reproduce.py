@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jatpo.cli.options import Json, Preset, Quiet, Rules, Seed, Trials, check_rules
-from jatpo.cli.output import print_json
+from jatpo.cli.options import Preset, Quiet, Rules, Seed, Trials, check_rules
+from jatpo.cli.output import TEXT, Form, exports
 from jatpo.cli.progress import Progress, format_seconds
 from jatpo.cli.solving import DEFAULTS, Solving, solves
 from jatpo.errors import JatpoError
@@ -24,6 +24,7 @@ EVERY_SIZE = "2-32"
 
 
 @solves
+@exports
 def reproduce(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME...]", help="Domains; default: all eleven.")
@@ -49,7 +50,7 @@ def reproduce(
     pictures: Annotated[
         Path | None, typer.Option(help="Also draw replay.png and results.png into this directory.")
     ] = None,
-    json: Json = False,
+    form: Form = TEXT,
     quiet: Quiet = False,
 ) -> None:
     """Build, solve, play and compare with the published numbers; write a report.
@@ -73,8 +74,9 @@ def reproduce(
         if pictures:
             draw_pictures(pictures, found.results, found.episodes)
         progress(Event("reproducing", 1.0, 1.0))
-    if json:
-        print_json({"directory": directory, "report": found.report, **found.results.tables})
+    if form.chosen:
+        data = {"directory": directory, "report": found.report, **found.results.tables}
+        form.write([table_3(found.results)], data, [Table(found.results["summary"])])
     else:
         show(found.results)
         print(f"\nThe report is {found.report}; open it in a browser.")
@@ -125,11 +127,8 @@ def _default(rules: str) -> Path:
     return Path("results") / name
 
 
-def show(results: Results) -> None:
-    """Print Table 3 next to the published numbers, and the verdict."""
-    import textwrap
-
-    from jatpo.report import verdict
+def table_3(results: Results) -> Table:
+    """Table 3 next to the published numbers."""
     from jatpo.report.style import mark
 
     agents = list(dict.fromkeys(row["agent"] for row in results["summary"]))
@@ -137,7 +136,16 @@ def show(results: Results) -> None:
     lines = [(name, *(_cell(cells[name, agent]) for agent in agents)) for name in results.domains()]
     columns = ("domain", *(mark(agent).label for agent in agents))
     trials = results.run["trials"]
-    print(Table.of(columns, lines, f"Table 3: mean returns over {trials} trials (published)"))
+    return Table.of(columns, lines, f"Table 3: mean returns over {trials} trials (published)")
+
+
+def show(results: Results) -> None:
+    """Print Table 3 and the verdict."""
+    import textwrap
+
+    from jatpo.report import verdict
+
+    print(table_3(results))
     if any(row.get("compatible") is False for row in results["summary"]):
         print("! differs from the published mean by more than three standard errors, both counted")
     width = min(os.get_terminal_size().columns, 110) if os.isatty(1) else 110

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from jatpo.cli.options import chosen_sources
-from jatpo.cli.output import print_json
+from jatpo.cli.output import TEXT, Form, exports
 from jatpo.cli.progress import Progress
 from jatpo.cli.solving import DEFAULTS, Solving, print_notes, shown, solves
 from jatpo.errors import JatpoError
@@ -18,12 +21,13 @@ from jatpo.tables import Table
 if TYPE_CHECKING:
     from jatpo.library import Library
     from jatpo.model import POMDP
-    from jatpo.solve import Request, Solution
+    from jatpo.solve import Policy, Request, Solution
 
 COLUMNS = ("domain", "model", "lower", "upper", "vectors", "stages", "backups", "seconds", "status")
 
 
 @solves
+@exports
 def solve(
     names: Annotated[
         list[str], typer.Argument(help="Domains, .POMDP files or libraries; 'all': all domains.")
@@ -54,7 +58,10 @@ def solve(
         int, typer.Option(min=0, help="The same seed and number of stages give the same result.")
     ] = 0,
     out: Annotated[Path | None, typer.Option(help="Another name for --solutions.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    export: Annotated[
+        Path | None, typer.Option(help="Also write the policy of a single model: FILE.policy or FILE.alpha.")
+    ] = None,
+    form: Form = TEXT,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Solve models. Finished solutions are loaded, interrupted ones resumed; evaluate and watch use the same ones."""
@@ -64,13 +71,36 @@ def solve(
     settings = [*(solving.settings or ()), *(f"{name}={value}" for name, value in more if value is not None)]
     solving = solving._replace(settings=settings, solutions=solving.solutions or out)
     request = solving.request()
+    write = None if export is None else _exporter(export)
     rows: list[dict[str, Any]] = []
     for name in chosen_sources(names):
-        rows += _solve_name(name, "joint" if joint else model, pool, rules, request, solving, seed, quiet)
-    if json:
-        print_json(rows)
+        chosen = "joint" if joint else model
+        solutions = _solve_name(name, chosen, pool, rules, request, solving, seed, quiet, write is not None)
+        if write is not None:
+            write(next(iter(solutions.values())).policy)
+        rows += [_row(name, k, solution) for k, solution in solutions.items()]
+    table = Table(rows, COLUMNS)
+    if export is not None and not quiet:
+        print(f"the policy is in {export}", file=sys.stderr)
+    if form.chosen:
+        form.write([table], rows)
     else:
-        print(Table(rows, COLUMNS))
+        print(table)
+
+
+def _exporter(path: Path) -> Callable[[Policy], None]:
+    """The function that writes a policy to `path`; an unsuitable name is an error before any work."""
+    from jatpo.disk import check_file
+    from jatpo.files import formats, read_policy  # noqa: F401 - imports the built-in formats
+
+    form = formats.find(path, "policy", write=True)
+    check_file(path)
+    assert form.write is not None  # of the formats that can be written
+    return functools.partial(_write, form.write, path)
+
+
+def _write(write: Callable[[Policy, Path], None], path: Path, policy: Policy) -> None:
+    write(policy, path)
 
 
 def _models(target: Library, name: str, model: int | str | None) -> dict[int | str, POMDP]:
@@ -92,8 +122,9 @@ def _solve_name(
     solving: Solving,
     seed: int,
     quiet: bool,
-) -> list[dict[str, Any]]:
-    """The rows of one domain or library."""
+    single: bool,
+) -> dict[int | str, Solution]:
+    """The solutions of one domain or library by model; more than one model is an error for a `single` policy."""
     import jax
 
     from jatpo.files import load
@@ -102,6 +133,11 @@ def _solve_name(
     target = load(name, rules=rules, pool=pool)
     print_notes(target.notes)
     models = _models(target, name, model)
+    if single and len(models) > 1:
+        raise JatpoError(
+            f"--export writes one policy, and {name} has {len(models)} models: name one with --model, or all "
+            "as one problem with --joint"
+        )
     labels = [f"{name} model {k}" for k in models]
     solver, stop = choose_for(target, request, joint=model == "joint")
     with Progress(f"solving {name}", quiet) as progress:
@@ -116,7 +152,7 @@ def _solve_name(
         )
         progress(Event("", len(labels), len(labels)))
     print_notes(notes(solutions, labels))
-    return [_row(name, k, solution) for k, solution in zip(models, solutions, strict=True)]
+    return dict(zip(models, solutions, strict=True))
 
 
 def _row(name: str, k: int | str, solution: Solution) -> dict[str, Any]:

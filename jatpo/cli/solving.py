@@ -8,8 +8,6 @@ makes a command with --solver, --seconds, --gap, --stages, --set and --solutions
 
 from __future__ import annotations
 
-import functools
-import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from jatpo.cli.grouped import grouped
 from jatpo.cli.progress import Progress
 from jatpo.events import Event
 
@@ -35,18 +34,22 @@ KINDS: Mapping[str, Any] = {
     ],
     "seconds": Annotated[
         float | None,
-        typer.Option(help="Solve each model by the anytime solver for at most this time; 0: no time limit."),
+        typer.Option(
+            min=0, help="Solve each model by the anytime solver for at most this time; 0: no time limit."
+        ),
     ],
     "gap": Annotated[
         float | None,
         typer.Option(
-            help="Stop when upper - lower bound is at most this; default: 0.01 (anytime), 0 (perseus)."
+            min=0,
+            help="Stop when upper - lower bound is at most this; default: 0.01 (anytime), 0 (perseus).",
         ),
     ],
     "stages": Annotated[
         int | None,
         typer.Option(
-            help="Stop after this number of stages; default: the horizon (perseus), no limit (anytime)."
+            min=0,
+            help="Stop after this number of stages; default: the horizon (perseus), no limit (anytime).",
         ),
     ],
     "settings": Annotated[
@@ -55,7 +58,9 @@ KINDS: Mapping[str, Any] = {
     ],
     "solutions": Annotated[
         Path | None,
-        typer.Option(help="Where solutions are kept; default: $JATPO_CACHE or .jatpo/solutions."),
+        typer.Option(
+            help="Where solutions are kept; default: $JATPO_CACHE, or jatpo/solutions in the user's cache directory."
+        ),
     ],
 }
 
@@ -103,21 +108,7 @@ SOLVER_OPTIONS = tuple(name for name in KINDS if name != "solutions")
 
 def solves(function: Callable[..., None], only: Sequence[str] = tuple(KINDS)) -> Callable[..., None]:
     """`function` as a command that has the options `only` of `KINDS` in the place of its parameter `solving`."""
-    parameters: list[inspect.Parameter] = []
-    for each in inspect.signature(function, eval_str=True).parameters.values():
-        offered = only if each.name == "solving" else ()
-        parameters += [each.replace(name=name, default=None, annotation=KINDS[name]) for name in offered]
-        parameters += [each] if each.name != "solving" else []
-
-    @functools.wraps(function)
-    def command(**values: Any) -> None:
-        chosen = {name: values.pop(name) for name in only}
-        function(**values, solving=Solving(**chosen))
-
-    del command.__wrapped__
-    vars(command)["__signature__"] = inspect.Signature(parameters)
-    command.__annotations__ = {each.name: each.annotation for each in parameters}
-    return command
+    return grouped(function, "solving", {name: (KINDS[name], None) for name in only}, Solving)
 
 
 def shown(progress: Progress) -> OnEvent:

@@ -12,6 +12,7 @@ from jatpo.cli.options import Json, Preset, Quiet, Rules, check_rules
 from jatpo.cli.output import print_json
 from jatpo.cli.progress import Progress
 from jatpo.cli.solving import DEFAULTS, Solving, solves
+from jatpo.errors import JatpoError
 
 if TYPE_CHECKING:
     from jatpo.report.episode import Episode
@@ -46,9 +47,13 @@ def watch(
     from jatpo.disk import check_file, write_whole
 
     check_rules(rules)
-    for file in (html, gif):
+    for option, file, suffixes in (("--html", html, (".html", ".htm")), ("--gif", gif, (".gif",))):
         if file is not None:
             check_file(file)
+        if file is not None and file.suffix.lower() not in suffixes:
+            raise JatpoError(
+                f"{option} writes {suffixes[0]} files, got '{file}': end the name in {suffixes[0]}"
+            )
     episode = _record(name, agent, seed, trial, model, rules, preset, horizon, solving, quiet)
     if html:
         from jatpo.report.replay import page

@@ -45,7 +45,7 @@ def _head(rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
     fitting = sum(bool(row["compatible"]) for row in compared)
     names = " ".join(dict.fromkeys(row["domain"] for row in rows))
     options = f"--trials {settings['trials']} --seed {settings['seed']} --rules {settings['rules']}"
-    options += f" --preset {settings['preset']} --markdown docs/results.md"
+    options += f" --preset {settings['preset']} --page docs/results.md"
     return "\n".join(
         [
             "# Results",

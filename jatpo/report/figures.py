@@ -12,6 +12,7 @@ from typing import Any
 
 from jatpo.evaluate import published, statistics
 from jatpo.report.beyond_figure import figure as beyond
+from jatpo.report.domain_figures import aggregate, profile
 from jatpo.report.panels import Draw, Figure, Panel, categories, curve, figure_of, interval
 from jatpo.report.results import Results, Row
 from jatpo.report.style import INK, MUTED, PUBLISHED, Mark, mark
@@ -244,4 +245,6 @@ FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     "scaling": scaling,
     "times": times,
     "beyond": beyond,
+    "aggregate": aggregate,
+    "profile": profile,
 }

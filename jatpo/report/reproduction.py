@@ -66,6 +66,10 @@ class Reproduction(Experiment):
         """All agents on the same trials."""
         return [case.cell(agent, record=RECORD if agent.name in IDENTIFIERS else ()) for agent in case.agents]
 
+    def overall(self, tables: Tables) -> Tables:
+        """Measures over domains."""
+        return comparison.overall(tables)
+
     def tables(self, case: Case, played: Sequence[Played]) -> Tables:
         """Everything about one domain."""
         solved = solution_rows(case)

@@ -21,6 +21,8 @@ TABLES = (
     "scaling",
     "rules",
     "effects",
+    "aggregate",
+    "profile",
 )
 BEYOND = ("beyond", "certificates", "stress", "sizes")
 """Tables of `jatpo experiment beyond`, in the directory itself or in one called "beyond" inside it."""

@@ -8,6 +8,7 @@ import tiny_domain
 from jatpo.cli import app
 from jatpo.cli.app import Command
 from jatpo.cli.main import run
+from jatpo.solve import default_directory
 
 OURS = (
     Command("Evaluation", "evaluate", "jatpo.cli.evaluate", "evaluate"),
@@ -84,7 +85,7 @@ def test_results_are_kept_and_gone_on_with(capsys, tiny, tmp_path):
 
 
 def test_evaluate_writes_a_page(capsys, tiny, tmp_path):
-    assert call(capsys, "evaluate", tiny, "--trials", "5", "-q", "--markdown", "docs/page.md")[0] == 0
+    assert call(capsys, "evaluate", tiny, "--trials", "5", "-q", "--page", "docs/page.md")[0] == 0
     text = (tmp_path / "docs" / "page.md").read_text()
     assert text.startswith(
         "# Results\n\nMade by `jatpo evaluate three-doors --trials 5 --seed 0 --rules as_run"
@@ -201,4 +202,4 @@ def test_the_solver_itself_serves_the_commands(capsys, monkeypatch, tmp_path):
     assert rows["bopa"]["mean"] is None
     assert rows["perseus"]["compatible"]
     assert rows["value_iteration"]["mean"] >= rows["atpo"]["mean"] > rows["random"]["mean"]
-    assert (tmp_path / ".jatpo" / "solutions").is_dir()
+    assert default_directory().is_dir() and not (tmp_path / ".jatpo").exists()

@@ -81,16 +81,23 @@ def test_progress_is_that_of_all_cells(tiny):
     assert heard == [(1, 3, "random"), (2, 3, "atpo"), (3, 3, "atpo")]
 
 
-def test_agents_join_a_directory_and_changed_ones_are_refused(tiny, tmp_path):
+def test_agents_join_a_directory_and_changed_ones_are_set_aside(tiny, tmp_path):
     config = Config(trials=10, request=QUICK)
     for names in (["random"], ["random", "value_iteration", "atpo"]):
         run(Comparison(), tiny, names, config, tmp_path / "r")
     kept = Store(tmp_path / "r", "evaluate", Comparison().settings(config))
     assert set(kept.manifest["agents"][tiny]) == {"random", "value_iteration", "atpo"}
     (other,) = choose_agents(["atpo"], "as_run")
-    session = Session(0, kept)
-    with pytest.raises(JatpoError, match=r"of agent atpo in three-doors .*floor is 0.0 there and 1e-08 here"):
-        session.play([case_of(tiny).cell(other)])
+    others = sorted((tmp_path / "r" / "chunks" / tiny / "random").iterdir())
+    heard = []
+    Session(0, kept, heard.append).play([case_of(tiny).cell(other)])
+    (note,) = [event.note for event in heard if event.note]
+    assert "agent atpo in three-doors has changed" in note and "floor is 0.0 there and 1e-08 here" in note
+    assert (tmp_path / "r" / "chunks" / tiny / "atpo.before-1").is_dir()
+    assert sorted((tmp_path / "r" / "chunks" / tiny / "random").iterdir()) == others
+    heard.clear()
+    Session(0, kept, heard.append).play([case_of(tiny).cell(other)])
+    assert not any(event.note for event in heard)
 
 
 def test_trials_must_be_at_least_one(tiny):

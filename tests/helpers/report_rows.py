@@ -53,7 +53,19 @@ def made(**changes):
         | {"scaled": 95.0 + n, "scaled_low": 94.0, "scaled_high": 99.0, "upper": 63.5}
         for n, agent in enumerate(("perseus", "atpo", "bayes"))
     ]
+    aggregate = [
+        {"agent": agent, "domains": 2, "baseline": "atpo", "mean": 0.5}
+        | {f"{what}{end}": 0.5 for what in ("iqm", "improvement") for end in ("", "_low", "_high")}
+        for agent in AGENTS
+    ]
+    profile = [
+        {"agent": agent, "score": score, "share": 1 - score, "share_low": 0.9 - score, "share_high": 1.0}
+        for agent in AGENTS
+        for score in (0.0, 0.5, 1.0)
+    ]
     tables = {
+        "aggregate": aggregate,
+        "profile": profile,
         "summary": summary,
         "curves": curves,
         "scaling": scaling,

@@ -11,6 +11,7 @@ import tiny_team
 from jatpo import domains
 from jatpo.cli.main import run
 from jatpo.files import load
+from jatpo.solve import default_directory
 
 
 @pytest.fixture(autouse=True)
@@ -131,7 +132,7 @@ def test_the_same_command_goes_on(capsys, meeting, tmp_path):
     simulated(capsys, meeting)
     arguments = ("learn", meeting, "--from", "h.jsonl", "--what", "prior", "--json", "-q")
     first = json.loads(call(capsys, *arguments)[1])
-    assert list((tmp_path / ".jatpo" / "solutions" / "learn").glob("fit-*/step-*"))
+    assert list((default_directory() / "learn").glob("fit-*/step-*"))
     again = json.loads(call(capsys, *arguments)[1])
     assert again == first  # the seconds, too: nothing was computed again
 

@@ -33,7 +33,7 @@ def workplace(tmp_path_factory):
 def call(capsys, monkeypatch, workplace):
     """Runs a command in a directory that the tests of this file share; the code, output and errors."""
     monkeypatch.chdir(workplace)
-    monkeypatch.delenv("JATPO_CACHE", raising=False)
+    monkeypatch.setenv("JATPO_CACHE", str(workplace / "solutions"))
 
     def calling(*arguments):
         code = run(arguments)
@@ -46,12 +46,10 @@ def call(capsys, monkeypatch, workplace):
 @pytest.fixture(scope="module")
 def done(tiny, workplace):
     """One run, for the tests to look at: its directory."""
-    before = os.getcwd()
-    os.chdir(workplace)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(workplace)
+        patch.setenv("JATPO_CACHE", str(workplace / "solutions"))
         assert run(["reproduce", tiny, "--trials", "6", "--quiet", "--pictures", "pictures"]) == 0
-    finally:
-        os.chdir(before)
     return workplace / "results" / "reproduce"
 
 

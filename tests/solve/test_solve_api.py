@@ -1,6 +1,7 @@
 """Solving libraries: K models together are K models alone, what is finished is not done again, and what a solution
 returns."""
 
+import sys
 from dataclasses import replace
 
 import jax
@@ -196,7 +197,13 @@ def test_a_solver_that_wants_every_state_changes_nothing_for_the_others(solver):
 
 def test_where_solutions_are_kept(monkeypatch, tmp_path):
     monkeypatch.delenv("JATPO_CACHE", raising=False)
-    assert default_directory().as_posix() == ".jatpo/solutions"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    places = {"linux": "cache/jatpo", "darwin": "home/Library/Caches/jatpo", "win32": "local/jatpo/Cache"}
+    for platform, place in places.items():
+        monkeypatch.setattr(sys, "platform", platform)
+        assert default_directory() == tmp_path / place / "solutions"
     monkeypatch.setenv("JATPO_CACHE", str(tmp_path))
     assert default_directory() == tmp_path
 

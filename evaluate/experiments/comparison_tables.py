@@ -1,0 +1,118 @@
+"""The comparison as it is printed: columns that have something to say, agents that differ, notes on the rest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from jatpo.tables import NOT_AVAILABLE, Column, Row, Table
+
+NEAR = 0.1  # bounds are worth a comparison where their gap is at most this share of the larger one
+COLUMNS = (
+    Column("domain"),
+    Column("agent"),
+    Column("mean", align="right"),
+    Column("std", align="right", optional=True),
+    Column("interval", "95 % interval", align="right"),
+    Column("discounted", short="disc.", align="right"),
+    Column("published", align="right"),
+    Column("compatible", short="comp.", align="right"),
+    Column("relative", "relative %", align="right", optional=True),
+    Column("published_relative", "published %", align="right", optional=True),
+)
+PAIRED = (
+    Column("domain"),
+    Column("agent", "rival"),
+    Column("difference", align="right"),
+    Column("interval", "95 % interval", align="right"),
+)
+OVERALL = (
+    Column("agent"),
+    Column("iqm", "interquartile mean", ".3f", short="IQM"),
+    Column("iqm_interval", "95 % interval", align="right"),
+    Column("mean", format=".3f"),
+    Column("improvement", format=".3f"),
+    Column("improvement_interval", "95 % interval", align="right"),
+)
+
+
+def shown(tables: Mapping[str, Table], baseline: str) -> list[Table]:
+    """The comparison, the paired differences, and the measures over several domains."""
+    rows = tables["summary"].rows
+    found = [_compared(rows)]
+    pairs = [_pair(row) for row in rows if row.get("baseline_minus") is not None and not row["same_as"]]
+    name = "ATPO" if baseline == "atpo" else baseline
+    if pairs:
+        found.append(Table(pairs, PAIRED, f"{name} minus rival, paired"))
+    if "aggregate" in tables:
+        found.append(_over_domains(tables["aggregate"].rows, name))
+    return found
+
+
+def _compared(rows: Sequence[Row]) -> Table:
+    near = {row["domain"]: row for row in rows if row["mean"] is not None and bounds_are_near(row)}
+    lines = [_line(row, row["domain"] in near) for row in rows if not row.get("same_as")]
+    columns = [each for each in COLUMNS if any(line[each.key] is not None for line in lines)]
+    notes = [_bounds_note(row) for row in near.values()]
+    for domain in dict.fromkeys(row["domain"] for row in rows):
+        same = {
+            row["agent"]: row["same_as"] for row in rows if row["domain"] == domain and row.get("same_as")
+        }
+        if same:
+            pairs = ", ".join(f"{agent} as {first}" for agent, first in same.items())
+            notes.append(f"{domain} has one model, so agents coincide and are not listed: {pairs}")
+    return Table(lines, columns, notes=notes)
+
+
+def bounds_are_near(row: Row) -> bool:
+    """Whether a row has bounds of a solver that are close to each other."""
+    lower, upper = row.get("lower"), row.get("upper")
+    if lower is None or upper is None or not math.isfinite(upper - lower):
+        return False
+    return upper - lower <= NEAR * max(abs(lower), abs(upper))
+
+
+def _bounds_note(row: Row) -> str:
+    return (
+        f"{row['domain']}: mean is the return, not discounted, over {row['horizon']} steps; discounted is what the "
+        f"solver bounds: {row['lower']:.4g} to {row['upper']:.4g} for the best agent that knows the model, without a "
+        "last step"
+    )
+
+
+def _line(row: Row, near: bool) -> Row:
+    """A row as people read it."""
+    paper = row["published_mean"]
+    line: dict[str, object] = dict.fromkeys(column.key for column in COLUMNS)
+    line |= {"domain": row["domain"], "agent": row["agent"]}
+    line["published"] = None if paper is None else f"{paper:.2f} ± {row['published_std']:.2f}"
+    if row["mean"] is None:
+        return line | {"mean": NOT_AVAILABLE}
+    line |= {"mean": f"{row['mean']:.2f}", "std": f"{row['std']:.2f}", "compatible": row["compatible"]}
+    line["interval"] = f"{row['low']:.2f} .. {row['high']:.2f}"
+    line["discounted"] = f"{row['discounted_mean']:.2f}" if near else None
+    for name in ("relative", "published_relative"):
+        line[name] = None if row.get(name) is None else f"{row[name]:.1f}"
+    return line
+
+
+def _pair(row: Row) -> Row:
+    interval = f"{row['baseline_minus_low']:+.2f} .. {row['baseline_minus_high']:+.2f}"
+    named = {"domain": row["domain"], "agent": row["agent"]}
+    return {**named, "difference": f"{row['baseline_minus']:+.2f}", "interval": interval}
+
+
+def _over_domains(rows: Sequence[Row], baseline: str) -> Table:
+    lines = []
+    for row in rows:
+        line = {name: row[name] for name in ("agent", "iqm", "mean", "improvement")}
+        for name in ("iqm", "improvement"):
+            low, high = row[f"{name}_low"], row[f"{name}_high"]
+            line[f"{name}_interval"] = None if low is None else f"{low:.3f} .. {high:.3f}"
+        lines.append(line)
+    notes = [
+        f"improvement: the probability that a trial of {baseline} scores higher than one of the agent; "
+        "intervals by a bootstrap over trials within each domain"
+    ]
+    count = rows[0]["domains"] if rows else 0
+    return Table(lines, OVERALL, f"Scores over {count} domains (random 0, value iteration 1)", notes)
