@@ -31,7 +31,7 @@ def run(
     """
     from jatpo.cli.experiments import registered
     from jatpo.cli.progress import Steps
-    from jatpo.evaluate.study import read_study, run_study
+    from jatpo.evaluate.study_file import read_study, run_study
     from jatpo.report import study_page
 
     registered()

@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from jatpo.disk import write_whole
-from jatpo.evaluate.study import Finished, Study
+from jatpo.evaluate.study_file import Finished, Study
 from jatpo.plain import to_json
 from jatpo.report import html_tables, style
 from jatpo.report.page import NAME, PAGE

@@ -87,7 +87,7 @@ def test_what_is_wrong_in_the_file_is_refused_before_any_work(call, tmp_path, ol
 
 
 def test_libraries_are_found_beside_the_file(call, tmp_path, monkeypatch):
-    from jatpo.evaluate.study import read_study
+    from jatpo.evaluate.study_file import read_study
 
     (tmp_path / "tiger.POMDP").write_text("discount: 0.5\n")
     (tmp_path / "study.toml").write_text('libraries = ["tiger.POMDP"]\n')
