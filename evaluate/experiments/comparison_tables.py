@@ -83,17 +83,24 @@ def _bounds_note(row: Row) -> str:
 def _line(row: Row, near: bool) -> Row:
     """A row as people read it."""
     paper = row["published_mean"]
-    line: dict[str, object] = dict.fromkeys(column.key for column in COLUMNS)
-    line |= {"domain": row["domain"], "agent": row["agent"]}
-    line["published"] = None if paper is None else f"{paper:.2f} ± {row['published_std']:.2f}"
+    blank: Row = dict.fromkeys(column.key for column in COLUMNS)
+    published = None if paper is None else f"{paper:.2f} ± {row['published_std']:.2f}"
+    named: Row = {**blank, "domain": row["domain"], "agent": row["agent"], "published": published}
     if row["mean"] is None:
-        return line | {"mean": NOT_AVAILABLE}
-    line |= {"mean": f"{row['mean']:.2f}", "std": f"{row['std']:.2f}", "compatible": row["compatible"]}
-    line["interval"] = f"{row['low']:.2f} .. {row['high']:.2f}"
-    line["discounted"] = f"{row['discounted_mean']:.2f}" if near else None
-    for name in ("relative", "published_relative"):
-        line[name] = None if row.get(name) is None else f"{row[name]:.1f}"
-    return line
+        return {**named, "mean": NOT_AVAILABLE}
+    shares = {
+        name: None if row.get(name) is None else f"{row[name]:.1f}"
+        for name in ("relative", "published_relative")
+    }
+    return {
+        **named,
+        "mean": f"{row['mean']:.2f}",
+        "std": f"{row['std']:.2f}",
+        "interval": f"{row['low']:.2f} .. {row['high']:.2f}",
+        "discounted": f"{row['discounted_mean']:.2f}" if near else None,
+        "compatible": row["compatible"],
+        **shares,
+    }
 
 
 def _pair(row: Row) -> Row:
