@@ -16,12 +16,12 @@ from jatpo.validate import Coordinates
 
 def joint_model(models: Sequence[POMDP], prior: np.ndarray) -> POMDP:
     """The joint model of `models` with the initial belief prior x initial beliefs."""
-    discounts = [float(model.discount) for model in models]
+    parts = [model.exact() for model in models]
+    discounts = [part.discount for part in parts]
     if len(set(discounts)) > 1:
         listed = ", ".join(f"{discount:.6g}" for discount in discounts)
         raise JatpoError(f"the models have discounts {listed}: a joint model needs one discount for all")
     first = np.cumsum([0, *(model.num_states for model in models)])
-    parts = [model.to_sparse() for model in models]
     storages = {model.storage for model in models}
     return POMDP.from_sparse(
         _concatenated([_shifted(part.transition, first[k], (1, 2)) for k, part in enumerate(parts)]),

@@ -279,7 +279,7 @@ class Library:
 
     def joint(self, prior: np.ndarray | Sequence[float] | None = None) -> POMDP:
         """The library as one model with the states (k, x), for the library's own prior unless one is given."""
-        weights = np.asarray(self.prior if prior is None else prior, np.float64)
+        weights = np.asarray(self.host_prior if prior is None else prior, np.float64)
         return joint_model(self.members, validate.distribution("prior", weights, self.num_models))
 
     def join(self, posterior: np.ndarray | Array, beliefs: np.ndarray | Array) -> np.ndarray:

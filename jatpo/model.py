@@ -56,6 +56,7 @@ class Names(NamedTuple):
 
 
 UNNAMED = Names()
+EXACT_ENTRIES = 4_000_000  # of P or O up to which a model in float32 keeps its numbers in float64 too
 
 
 @jax.tree_util.register_pytree_with_keys_class
@@ -168,9 +169,11 @@ class POMDP:
         """A model from what was validated before: sorted coordinates, each entry once. Nothing is checked again."""
         num_states, num_actions = sparse.reward.shape
         sizes, dtype = (num_actions, num_states, num_observations), _precision(dtype)
+        validate.representable(sparse.reward, dtype, names.states, names.actions)
         storage = storages.choose(storage, len(sparse.transition[0]), sizes)
         reward, initial, discount = (device_array(np.array(part), dtype) for part in sparse[2:])  # copies
-        return cls(*_stored(storage, sparse, sizes, dtype), reward, initial, discount, names)
+        made = cls(*_stored(storage, sparse, sizes, dtype), reward, initial, discount, names)
+        return made._with_exact(sparse)
 
     @classmethod
     def stack(cls, models: Sequence[POMDP]) -> POMDP:
@@ -230,6 +233,25 @@ class POMDP:
         """This model with some fields changed; nothing is checked."""
         return dataclasses.replace(self, **changes)
 
+    def _with_exact(self, sparse: Sparse | None) -> POMDP:
+        """This model, knowing its numbers in float64 where its own precision does not hold them.
+
+        They live on the host beside the fields: what passes through a transformation or `replace` has its own numbers.
+        """
+        if sparse is not None and np.dtype(self.dtype) != np.float64:
+            sizes = len(sparse.transition[0]), len(sparse.observation[0])
+            if max(sizes) <= EXACT_ENTRIES and not _holds(np.dtype(self.dtype), sparse):
+                self.__dict__["_exact"] = _compact(sparse)
+        return self
+
+    def exact(self) -> Sparse:
+        """The numbers that were given, before any rounding to the model's precision: what bounds are computed from.
+
+        Beyond `EXACT_ENTRIES` entries, and after a transformation, those of the arrays.
+        """
+        exact = self.__dict__.get("_exact")
+        return self.to_sparse() if exact is None else _copied(exact)
+
     def to_sparse(self) -> Sparse:
         """NumPy float64 copies, P and O as sorted coordinates."""
         return Sparse(
@@ -256,8 +278,9 @@ class POMDP:
         if storage == self.storage:
             return self
         sizes = (self.num_actions, self.num_states, self.num_observations)
-        transition, observation = _stored(storage, self.to_sparse(), sizes, np.dtype(self.dtype))
-        return self.replace(transition=transition, observation=observation)
+        sparse = self.exact()
+        transition, observation = _stored(storage, sparse, sizes, np.dtype(self.dtype))
+        return self.replace(transition=transition, observation=observation)._with_exact(sparse)
 
     def content_hash(self) -> str:
         """A digest of every number of the model, computed once; names and storage do not count."""
@@ -265,9 +288,13 @@ class POMDP:
 
     @cached_property
     def _content_hash(self) -> str:
-        sparse = self.to_sparse()
-        parts = (*sparse.transition, *sparse.observation, sparse.reward, sparse.initial, sparse.discount)
-        return digest((self.num_observations, *parts))
+        return _digest(self.to_sparse(), self.num_observations)
+
+    def exact_hash(self) -> str:
+        """The digest of `exact`; that of the content where nothing was rounded."""
+        return (
+            _digest(self.exact(), self.num_observations) if "_exact" in self.__dict__ else self._content_hash
+        )
 
     def __repr__(self) -> str:
         if not all(hasattr(leaf, "ndim") for leaf in (self.reward, *jax.tree.leaves(self))):
@@ -298,6 +325,33 @@ def _precision(dtype: np.dtype | type | None) -> np.dtype:
     if jax.dtypes.canonicalize_dtype(dtype) != dtype:
         raise JatpoError(f"the dtype is {dtype}, which JAX has switched off: set JAX_ENABLE_X64=1")
     return dtype
+
+
+def _digest(sparse: Sparse, num_observations: int) -> str:
+    parts = (*sparse.transition, *sparse.observation, sparse.reward, sparse.initial, sparse.discount)
+    return digest((num_observations, *parts))
+
+
+def _holds(dtype: np.dtype, sparse: Sparse) -> bool:
+    """Whether `dtype` holds every number of `sparse`."""
+    parts = (sparse.transition[3], sparse.observation[3], sparse.reward, sparse.initial, sparse.discount)
+    return all(np.array_equal(np.asarray(part).astype(dtype), part) for part in parts)
+
+
+def _compact(sparse: Sparse) -> Sparse:
+    """A copy with indices of 32 bits."""
+    transition, observation = (
+        (*(index.astype(np.int32) for index in part[:3]), np.array(part[3])) for part in sparse[:2]
+    )
+    return Sparse(transition, observation, np.array(sparse.reward), np.array(sparse.initial), sparse.discount)
+
+
+def _copied(sparse: Sparse) -> Sparse:
+    """A copy with indices of 64 bits."""
+    transition, observation = (
+        (*(index.astype(np.int64) for index in part[:3]), np.array(part[3])) for part in sparse[:2]
+    )
+    return Sparse(transition, observation, np.array(sparse.reward), np.array(sparse.initial), sparse.discount)
 
 
 def _stored(

@@ -81,6 +81,24 @@ def reward(
     return array
 
 
+def representable(
+    array: np.ndarray,
+    dtype: np.dtype,
+    states: Sequence[str] | None = None,
+    actions: Sequence[str] | None = None,
+) -> None:
+    """Refuse a reward R[x, a] that `dtype` does not hold."""
+    most = float(np.finfo(dtype).max)
+    bad = np.argwhere(np.abs(array) > most)
+    if len(bad):
+        x, a = map(int, bad[0])
+        where = f"x={label(x, states)}, a={label(a, actions)}"
+        raise JatpoError(
+            f"reward[{where}] is {array[x, a]:g}, and {dtype} holds numbers up to {most:.2g}: "
+            "scale the rewards or set JAX_ENABLE_X64=1"
+        )
+
+
 def distribution(what: str, array: np.ndarray, size: int, names: Sequence[str] | None = None) -> np.ndarray:
     """A probability vector [size]; rounding dust is renormalised."""
     array = np.asarray(array, np.float64)

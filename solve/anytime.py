@@ -8,6 +8,9 @@ carries a value from the goal back to the start. Vectors that are best at none o
 
 The first vectors are those of the blind policies, so the lower bound holds from the start and never falls at the
 initial belief.
+
+All of this is float32 and guided by a table of bounds that identifies beliefs by projections. What is reported is not:
+each round is followed by one of `jatpo.solve.gap_search`, whose bounds are sound, and whose vectors join the policy.
 """
 
 from __future__ import annotations
@@ -17,15 +20,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from jatpo.errors import JatpoError
 from jatpo.model import POMDP
-from jatpo.solve import backup, bounds, rounds, upper_bound
+from jatpo.solve import backup, bounds, gap_search, rounds, upper_bound
 from jatpo.solve.backup import Vectors, fill
 from jatpo.solve.base import Info, Solver, Status, Stop
 from jatpo.solve.compiling import ahead, jit
+from jatpo.solve.gap_search import Search, SearchState
+from jatpo.solve.policy import Policy
 from jatpo.solve.problem import BATCH, Problem, generator, key_words
 from jatpo.solve.rounds import Guidance, Noise
 from jatpo.solve.solution import Solution
@@ -46,7 +52,7 @@ class AnytimeState(NamedTuple):
     stages: int
     backups: int
     lower: float  # at the initial belief
-    upper: float
+    search: SearchState  # what bounds the optimum
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,7 @@ class Anytime(Solver):
         with ahead(problem.compile_backup, *_programs(problem, self)):
             state = self._first(problem, key_words(key))
             _ = problem.upper_vectors
-        return state._replace(upper=problem.upper)
+        return state
 
     def _first(self, problem: Problem, words: np.ndarray) -> AnytimeState:
         model = problem.model
@@ -97,7 +103,9 @@ class Anytime(Solver):
         vector = np.full(self.keep, values.argmax(), np.int32)
         points = Points(*jax.device_put((beliefs, value, vector)))
         table = upper_bound.empty(model.dtype, self.table)
-        return AnytimeState(vectors, points, table, words, 0, 0, float(values.max()), np.inf)
+        search = SearchState(problem.part.exact(), problem.part.num_observations)
+        lower = max(problem.attained(float(values.max())), search.lower)
+        return AnytimeState(vectors, points, table, words, 0, 0, lower, search)
 
     def step(self, problem: Problem, key: Array, state: AnytimeState) -> tuple[AnytimeState, Info]:
         """One round."""
@@ -111,19 +119,23 @@ class Anytime(Solver):
         if info.full:
             return state, _info(state, Status.CAPACITY_REACHED)
         initial = np.asarray(problem.model.initial)
-        lower = float(np.max(np.asarray(vectors.alpha).dot(initial)))
-        place = upper_bound.find(table, upper_bound.projections(problem).dot(initial), np)
-        upper = min(state.upper, float(table.value[place]))
-        backups = state.backups + int(info.backups)
-        state = AnytimeState(vectors, points, table, state.words, state.stages + 1, backups, lower, upper)
+        own = problem.attained(float(np.max(np.asarray(vectors.alpha).dot(initial))))
+        done = state.search.backups
+        gap_search.advance(state.search, Search(gap=0.0), int(state.words[-1]))
+        backups = state.backups + int(info.backups) + state.search.backups - done
+        lower = max(own, state.search.lower)
+        state = AnytimeState(
+            vectors, points, table, state.words, state.stages + 1, backups, lower, state.search
+        )
         return state, _info(state)
 
     def solution(self, problem: Problem, state: AnytimeState) -> Solution:
-        """The vectors, over all states of the original model."""
+        """The vectors of both, over all states of the original model."""
+        own, more = problem.policy(state.vectors), problem.policy_of(state.search.below)
         return Solution(
-            policy=problem.policy(state.vectors),
+            policy=Policy(*(jnp.concatenate(parts) for parts in zip(own, more, strict=True))),
             lower=state.lower,
-            upper=state.upper,
+            upper=state.search.upper,
             mean_value=float(np.mean(np.asarray(state.points.value))),
         )
 
@@ -132,7 +144,8 @@ class Anytime(Solver):
         points = {name: np.asarray(part) for name, part in state.points._asdict().items()}
         table = {f"table_{name}": np.asarray(part) for name, part in state.table._asdict().items()}
         numbers = {name: np.asarray(getattr(state, name)) for name in NUMBERS}
-        return backup.pack(state.vectors) | points | table | numbers
+        search = {f"search_{name}": part for name, part in state.search.to_arrays().items()}
+        return backup.pack(state.vectors) | points | table | numbers | search
 
     def unpack(self, problem: Problem, key: Array, arrays: dict[str, np.ndarray]) -> AnytimeState:
         """The state that was packed into `arrays`."""
@@ -141,15 +154,20 @@ class Anytime(Solver):
         points = Points(*jax.device_put(tuple(arrays[name] for name in Points._fields)))
         table = Table(*(np.asarray(arrays[f"table_{name}"]) for name in Table._fields))
         numbers = (arrays[name].item() for name in NUMBERS)
-        return AnytimeState(backup.unpack(arrays), points, table, key_words(key), *numbers)
+        kept = {
+            name.removeprefix("search_"): part for name, part in arrays.items() if name.startswith("search_")
+        }
+        search = SearchState.from_arrays(problem.part.exact(), problem.part.num_observations, kept)
+        return AnytimeState(backup.unpack(arrays), points, table, key_words(key), *numbers, search)
 
 
-NUMBERS = ("stages", "backups", "lower", "upper")
+NUMBERS = ("stages", "backups", "lower")
 
 
 def _info(state: AnytimeState, status: Status | None = None) -> Info:
     count = int(state.vectors.count)
-    return Info(state.stages, state.backups, count, state.lower, state.upper, status)
+    count += int(state.search.below.name.size)
+    return Info(state.stages, state.backups, count, state.lower, state.search.upper, status)
 
 
 def draw(settings: Anytime, model: POMDP, random: np.random.Generator) -> Noise:

@@ -115,7 +115,7 @@ class Solver(Protocol):
                 others = f"it honours {' and '.join(self.limits)}" if self.limits else "it needs no limit"
                 raise JatpoError(
                     f"solver '{self.name}' cannot stop by {name} ({name} = {getattr(stop, name):g}): {others}; "
-                    "or choose --solver anytime"
+                    "or choose --solver graph or anytime"
                 )
 
     def init(self, problem: Problem, key: Array) -> Any:

@@ -2,7 +2,8 @@
 
 * A library with published settings (a domain of the paper, a TOML library with `beliefs` or `tolerance`): Perseus with
   these settings, and as many stages as the horizon.
-* Any other, and any with `--seconds`: anytime, for 10 seconds (or as given) or until the gap is 0.01.
+* Any other, and any with `--seconds`, for 10 seconds (or as given) or until the gap is 0.01: graph search for a single
+  model, anytime for several, whose policies are needed at beliefs where none of them leads.
 * The joint problem: anytime, for 12 rounds (or seconds as given) or until the gap is 0.01.
 
 `--stages` takes the place of the default time limit. Since all commands ask here, what one has solved the others find.
@@ -64,7 +65,8 @@ def choose(
     joint: bool = False,
 ) -> Choice:
     """Solver and stop for the models of a library, or for all of them as one `joint` problem."""
-    usual = "perseus" if published and request.seconds is None and not joint else "anytime"
+    searching = "anytime" if joint or num_models > 1 else "graph"
+    usual = "perseus" if published and request.seconds is None and not joint else searching
     name = (request.solver or usual).replace("_", "-")
     if joint and name == "anytime" and request.seconds is None and request.stages is None:
         request = dataclasses.replace(request, stages=JOINT_STAGES)

@@ -98,7 +98,7 @@ def _jobs(
     for k, (model, solver, stop, label) in enumerate(zip(models, each, until, names, strict=True)):
         solver.check(stop)
         model_hash = model.content_hash()
-        entry = entry_key(model_hash, solver, stop, seed)
+        entry = entry_key(model.exact_hash(), solver, stop, seed)
         jobs.append(Job(k, label, model, solver, stop, model_hash, entry))
     return jobs
 
@@ -109,13 +109,28 @@ def _problems(jobs: Sequence[Job], missing: Sequence[Job]) -> dict[int, Problem]
     for every_state in {job.solver.every_state for job in missing}:
         group = [job for job in jobs if job.solver.every_state == every_state]
         for job in group:
-            if float(job.model.discount) >= 1:
-                raise JatpoError(
-                    f"model {job.number} has discount 1: an infinite horizon needs a discount below 1"
-                )
+            _refuse_unsolvable(job)
         made = prepare([job.model for job in group], every_state)
         problems |= {job.number: problem for job, problem in zip(group, made, strict=True)}
     return problems
+
+
+def _refuse_unsolvable(job: Job) -> None:
+    """Refuse a model whose values its precision does not hold."""
+    exact, dtype = job.model.exact(), np.dtype(job.model.dtype)
+    if exact.discount >= 1:
+        raise JatpoError(f"model {job.number} has discount 1: an infinite horizon needs a discount below 1")
+    remedy = "set JAX_ENABLE_X64=1" if dtype != np.float64 else "use a smaller one"
+    if float(job.model.discount) >= 1:
+        raise JatpoError(
+            f"model {job.number} has discount {exact.discount!r}, which is 1 in {dtype}: {remedy}"
+        )
+    most = float(np.abs(exact.reward).max(initial=0.0)) / (1 - exact.discount)
+    if not most < float(np.finfo(dtype).max) / 4:
+        raise JatpoError(
+            f"model {job.number} has values up to {most:.2g}, which {dtype} does not hold: scale its rewards"
+            + ("" if dtype == np.float64 else f" or {remedy}")
+        )
 
 
 def _seed_of(key: Array) -> int:
@@ -185,12 +200,12 @@ def _start(job: Job, problem: Problem, key: Array, store: Cache | None) -> tuple
 
 
 def _checked(problem: Problem, solution: Solution, label: str) -> Solution:
-    """The solution with lower ≤ upper; bounds may cross by rounding, never by more."""
-    size = max(abs(solution.lower), abs(solution.upper), 1.0)
+    """The solution, unless its bounds cross by more than the rounding of the model's precision: then one is wrong."""
+    finite = [abs(bound) for bound in (solution.lower, solution.upper) if np.isfinite(bound)]
     eps = float(np.finfo(problem.model.dtype).eps)
-    rounding = 64 * eps * size / (1 - float(problem.model.discount))
-    if solution.lower > solution.upper + rounding:
+    rounding = 64 * eps * max(1.0, *finite) / (1 - problem.part.exact().discount) if finite else 0.0
+    if not solution.lower <= solution.upper + rounding or solution.lower == np.inf:
         raise RuntimeError(
             f"{label}: the lower bound {solution.lower:.6g} is above the upper bound {solution.upper:.6g}"
         )
-    return replace(solution, upper=max(solution.upper, solution.lower))
+    return solution

@@ -58,7 +58,7 @@ class Round(NamedTuple):
 class SearchState:
     """Everything the search knows. Arrays and numbers only; a round changes it in place."""
 
-    def __init__(self, model: Sparse, num_observations: int) -> None:
+    def __init__(self, model: Sparse, num_observations: int, corner_nodes: bool = True) -> None:
         t = initial_bounds.tables(model, num_observations)
         blind = initial_bounds.blind_policies(t)
         informed = initial_bounds.fast_informed_bound(t)
@@ -72,7 +72,7 @@ class SearchState:
         root = Beliefs(np.zeros(1, np.int64), np.array([len(states)]), states, t.initial[states])
         self.graph.add(root)
         self.graph.found[int(self.graph.digest.all[0])] = 0
-        self._add_corners()
+        self.corners = self._corner_nodes() if corner_nodes else np.zeros(0, np.int64)
         self.below.refresh(np.zeros(1, np.int64))
         self.rounds = [0, 0]  # trials, walks
         self.earned = np.full(2, np.inf)
@@ -82,14 +82,15 @@ class SearchState:
         self.work = 0.0
         self.first_gap = self.upper - self.lower
 
-    def _add_corners(self) -> None:
+    def _corner_nodes(self) -> np.ndarray:
         """Nodes at single states, so that the corners are backed up with the rest."""
         X = self.tables.num_states
-        self.corners = np.zeros(0, np.int64)
-        if X <= CORNERS:
-            states = np.arange(X)
-            self.corners = self.graph.add(Beliefs(states, np.ones(X, np.int64), states, np.ones(X)))
-            self.graph.recall()
+        if X > CORNERS:
+            return np.zeros(0, np.int64)
+        states = np.arange(X)
+        nodes = self.graph.add(Beliefs(states, np.ones(X, np.int64), states, np.ones(X)))
+        self.graph.recall()
+        return nodes
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """All of the state but the model, as named arrays."""
@@ -200,6 +201,18 @@ def advance(state: SearchState, search: Search, seed: int) -> Round:
             f"internal error: the upper bound {state.upper} is below the lower bound {state.lower}"
         )
     return Round(state.lower, state.upper, ("trial", "walk")[kind], len(levels), spent)
+
+
+def look_ahead(state: SearchState, most: int) -> None:
+    """Lower the upper bound of a new search by two steps of look-ahead, by one if over `most` beliefs follow."""
+    root = np.zeros(1, np.int64)
+    _back_up_above(state, root)
+    rows = state.graph.row.all[0]
+    edges, _ = state.graph.edges(rows[rows >= 0])
+    children = np.unique(state.graph.child.all[edges])
+    if len(children) <= most:
+        _back_up_above(state, children)
+        _back_up_above(state, root)
 
 
 def _choose(state: SearchState) -> int:

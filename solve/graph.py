@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import jax
 import numpy as np
 from jax import Array
 
@@ -17,7 +16,6 @@ from jatpo.errors import JatpoError
 from jatpo.solve import gap_search
 from jatpo.solve.base import Info, Solver, Status, Stop
 from jatpo.solve.gap_search import Search, SearchState
-from jatpo.solve.policy import Policy
 from jatpo.solve.problem import Problem, key_words
 from jatpo.solve.solution import Solution
 
@@ -48,7 +46,7 @@ class GraphSearch(Solver):
     def init(self, problem: Problem, key: Array) -> SearchState:
         """Blind policies below, the fast informed bound above."""
         del key
-        return SearchState(problem.model.to_sparse(), problem.model.num_observations)
+        return SearchState(problem.part.exact(), problem.part.num_observations)
 
     def step(self, problem: Problem, key: Array, state: SearchState) -> tuple[SearchState, Info]:
         """One trial or walk."""
@@ -62,9 +60,7 @@ class GraphSearch(Solver):
 
     def solution(self, problem: Problem, state: SearchState) -> Solution:
         """The scored vectors, over all states of the original model."""
-        values = problem.expand(state.below.values.all.astype(problem.model.dtype))
-        actions = state.below.action.all.astype(np.int32)
-        return Solution(Policy(*jax.device_put((values, actions))), state.lower, state.upper)
+        return Solution(problem.policy_of(state.below), state.lower, state.upper)
 
     def pack(self, state: SearchState) -> dict[str, np.ndarray]:
         """All arrays of the search."""
@@ -73,4 +69,4 @@ class GraphSearch(Solver):
     def unpack(self, problem: Problem, key: Array, arrays: dict[str, np.ndarray]) -> SearchState:
         """The state that was packed into `arrays`."""
         del key
-        return SearchState.from_arrays(problem.model.to_sparse(), problem.model.num_observations, arrays)
+        return SearchState.from_arrays(problem.part.exact(), problem.part.num_observations, arrays)

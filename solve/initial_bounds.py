@@ -82,6 +82,24 @@ def blind_policies(t: Tables) -> np.ndarray:
     return new - _slack(t, new, np.abs(change).max())
 
 
+def blind_value(t: Tables) -> float:
+    """What the best blind policy attains at the initial belief."""
+    values = blind_policies(t)
+    return float((values @ t.initial).max() - 2 * t.rounding * (np.abs(values) @ t.initial).max())
+
+
+def observed_value(t: Tables) -> float:
+    """An upper bound: the value of observing the state from the first step on."""
+    values = _mdp(t).max(axis=0)
+    return float(values @ t.initial + 2 * t.rounding * (np.abs(values) @ t.initial))
+
+
+def observed_next_value(t: Tables) -> float:
+    """An upper bound: the value of observing the state from the second step on."""
+    values = _mdp(t)
+    return float((values @ t.initial).max() + 2 * t.rounding * (np.abs(values) @ t.initial).max())
+
+
 def fast_informed_bound(t: Tables) -> np.ndarray:
     """Upper bounds F on Q(x, a) [A, X] with Q(b, a) ≤ b·F_a; those of the MDP where P·O has too many entries."""
     values = _mdp(t)

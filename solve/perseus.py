@@ -47,11 +47,6 @@ class Compiled(NamedTuple):
         """The backup, which the upper bound needs."""
         return (self.problem.compile_backup,)
 
-    @property
-    def upper(self) -> float:
-        """Two steps of look-ahead on the fast informed bound."""
-        return self.problem.upper
-
     def random_walk(self, uniform: np.ndarray) -> Any:
         """Beliefs [T, X, W] visited with actions at random."""
         return points.jit_random_walk(uniform, self.problem.model)
@@ -65,7 +60,7 @@ class Compiled(NamedTuple):
         vectors, thorough = state.vectors, np.asarray(False)
         with ahead(lambda: jit_stage(turn, model, plan, blank, vectors, thorough, batch=batch)):
             _ = self.problem.upper_vectors
-        _ = self.problem.upper
+            _ = self.problem.upper
 
     def stage(
         self, turn: np.ndarray, old: Points, vectors: Vectors, thorough: bool, batch: int, capacity: int
@@ -146,14 +141,14 @@ class Perseus(Solver):
     def _info(self, problem: Problem, state: PerseusState, status: Status | None) -> Info:
         count = int(state.vectors.count)
         lower = _lower(problem, state)
-        return Info(state.stages, state.backups, count, lower, self.kernels(problem).upper, status)
+        return Info(state.stages, state.backups, count, lower, problem.upper, status)
 
     def solution(self, problem: Problem, state: PerseusState) -> Solution:
         """The vectors, over all states of the original model."""
         return Solution(
             policy=problem.policy(state.vectors),
             lower=_lower(problem, state),
-            upper=self.kernels(problem).upper,
+            upper=problem.upper,
             mean_value=float(np.mean(np.asarray(state.points.value))),
         )
 
@@ -172,11 +167,11 @@ class Perseus(Solver):
 
 
 def _lower(problem: Problem, state: PerseusState) -> float:
-    """The value of the initial belief."""
+    """What the vectors are worth at the initial belief."""
     if not state.stages:
-        return problem.floor
+        return problem.attained(problem.floor)
     initial = np.asarray(problem.model.initial)[: state.vectors.alpha.shape[1]]
-    return float(np.max(np.asarray(state.vectors.alpha).dot(initial)))
+    return problem.attained(float(np.max(np.asarray(state.vectors.alpha).dot(initial))))
 
 
 def explore(problem: Problem, settings: Perseus, words: np.ndarray) -> np.ndarray:

@@ -13,8 +13,10 @@ from jax import Array
 from jatpo.library import Library
 from jatpo.model import POMDP
 from jatpo.solve import bounds
+from jatpo.solve.alpha_vectors import AlphaVectors
 from jatpo.solve.backup import Plan, Vectors, fill, jit_backup
 from jatpo.solve.compiling import jit
+from jatpo.solve.first_bounds import FirstBounds, first_bounds, rounding_of
 from jatpo.solve.policy import Policy
 from jatpo.solve.scoring import make_plans, reveals
 from jatpo.solve.small import InNumPy, shrink
@@ -30,6 +32,7 @@ class Problem:
     """A model made ready for backups: its reachable states, padded to the shape of its library."""
 
     model: POMDP
+    part: POMDP  # the same without padding, which knows its numbers in float64
     plan: Plan
     reveals: bool  # every observation reveals the state; the plan may be a general one for the others' sake
     reachable: np.ndarray  # [X'], the states of the original model that `model` has
@@ -49,9 +52,23 @@ class Problem:
         return start if self.reveals else jit_informed(self.model, start)
 
     @cached_property
+    def first(self) -> FirstBounds:
+        """Sound bounds at the initial belief, in float64."""
+        return first_bounds(self.part)
+
+    @property
     def upper(self) -> float:
         """An upper bound on the optimum at the initial belief."""
-        return upper_bound(self, self.upper_vectors)
+        return self.first.upper
+
+    @cached_property
+    def rounding(self) -> float:
+        """What is to be taken off a value that was computed in the precision of the model."""
+        return rounding_of(self.part, max(self.first.magnitude, abs(self.floor)))
+
+    def attained(self, value: float) -> float:
+        """What a policy attains whose vectors give `value` in the precision of the model: less its rounding."""
+        return value - self.rounding
 
     def compile_backup(self) -> None:
         """Compile the backup of a batch, by running it on blank input."""
@@ -64,6 +81,11 @@ class Problem:
         count = int(vectors.count)
         alpha, action = (np.asarray(part)[:count] for part in vectors[:2])
         return Policy(*jax.device_put((self.expand(alpha), action)))
+
+    def policy_of(self, found: AlphaVectors) -> Policy:
+        """The scored vectors of a search, over all states of the original model."""
+        values = self.expand(found.values.all.astype(self.model.dtype))
+        return Policy(*jax.device_put((values, found.action.all.astype(np.int32))))
 
     def expand(self, vectors: np.ndarray) -> np.ndarray:
         """Vectors over all states of the original model; what is never reached gets the floor."""
@@ -83,14 +105,16 @@ def prepare(models: Sequence[POMDP], every_state: bool = False) -> list[Problem]
     padded = [library.model(k) for k in range(len(models))]
     plans = make_plans(padded)
     return [
-        Problem(padded[k], plans[k], reveals(parts[k]), states[k], model.num_states, floor_of(model))
+        Problem(
+            padded[k], parts[k], plans[k], reveals(parts[k]), states[k], model.num_states, floor_of(model)
+        )
         for k, model in enumerate(models)
     ]
 
 
 def reachable_states(model: POMDP) -> np.ndarray:
     """The states that can follow the initial belief under some actions: their numbers in order."""
-    sparse = model.to_sparse()
+    sparse = model.exact()
     _, x, y, _ = sparse.transition
     reached = sparse.initial > 0
     count = 0
@@ -103,7 +127,7 @@ def restrict(model: POMDP, states: np.ndarray) -> POMDP:
     """`model` with only `states`, a set that no transition leaves."""
     if len(states) == model.num_states:
         return model
-    sparse = model.to_sparse()
+    sparse = model.exact()
     place = np.full(model.num_states, -1)
     place[states] = np.arange(len(states))
     a, x, y, p = (part[place[sparse.transition[1]] >= 0] for part in sparse.transition)
@@ -123,38 +147,6 @@ def restrict(model: POMDP, states: np.ndarray) -> POMDP:
 def floor_of(model: POMDP) -> float:
     """R_min / (1 - γ), a lower bound on every value."""
     return float(np.asarray(model.reward).min() / (1 - float(model.discount)))
-
-
-def upper_bound(problem: Problem, upper: Array) -> float:
-    """An upper bound on the optimum at the initial belief: two steps of look-ahead on the vectors `upper`.
-
-    A backup is linear in the size of its belief, so the beliefs after one step need no normalising.
-    """
-    model = problem.model
-    initial, bound = np.asarray(model.initial), np.asarray(upper)
-    value = float(np.max(bound.dot(initial)))
-    if problem.reveals:
-        return value
-    vectors = fill(bound, np.arange(model.num_actions), model.num_states)
-    after = _after_one_step(model)  # [X, A Z]
-    padded = np.pad(after, ((0, 0), (0, -after.shape[1] % BATCH)))
-    chunks = np.split(padded, padded.shape[1] // BATCH, axis=1)
-    values = np.concatenate([jit_backup(model, problem.plan, chunk, vectors)[2] for chunk in chunks])
-    after_each = values[: after.shape[1]].reshape(model.num_actions, -1).sum(axis=1)
-    q = np.asarray(model.reward).T.dot(initial) + float(model.discount) * after_each
-    return min(value, float(np.max(q)))
-
-
-def _after_one_step(model: POMDP) -> np.ndarray:
-    """sum_x b(x) P(y | x, a) O(z | y, a) from the initial belief [X, A Z]; runs on the host."""
-    sparse = model.to_sparse()
-    a, x, y, p = sparse.transition
-    shape = (model.num_actions, model.num_states)
-    predicted = np.bincount(a * shape[1] + y, weights=sparse.initial[x] * p, minlength=shape[0] * shape[1])
-    a, y, z, p = sparse.observation
-    after = np.zeros((shape[1], shape[0] * model.num_observations), model.dtype)
-    after[y, a * model.num_observations + z] = predicted.reshape(shape)[a, y] * p
-    return after
 
 
 def key_words(key: Array) -> np.ndarray:

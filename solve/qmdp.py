@@ -10,20 +10,19 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from jatpo.errors import JatpoError
 from jatpo.mdp import value_iteration
-from jatpo.solve import bounds
+from jatpo.solve import initial_bounds
 from jatpo.solve.base import Info, Solver, Status
+from jatpo.solve.initial_bounds import Tables
 from jatpo.solve.policy import Policy
 from jatpo.solve.problem import Problem
 from jatpo.solve.solution import Solution
 
 jit_value_iteration = jax.jit(value_iteration)
-jit_blind = jax.jit(bounds.blind)
 
 
 class MDPState(NamedTuple):
@@ -60,10 +59,12 @@ class ValueIteration(Solver):
         del key, state
         model = problem.model
         found = jit_value_iteration(model, self.tolerance)
-        upper = float(self._upper(model.initial, found) + bounds.slack(model, found))
-        lower = float(jnp.max(jit_blind(model) @ model.initial))
+        tables = initial_bounds.tables(problem.part.exact(), problem.part.num_observations)
+        upper = self._upper(tables)
         sweeps = int(found.sweeps)
-        info = Info(sweeps, sweeps * problem.num_states, model.num_actions, lower, upper, Status.CONVERGED)
+        status = Status.CONVERGED if float(found.change) <= self.tolerance else Status.STAGES_DONE
+        lower = initial_bounds.blind_value(tables)
+        info = Info(sweeps, sweeps * problem.num_states, model.num_actions, lower, upper, status)
         return MDPState(found.q, found.v, lower, upper), info
 
     def solution(self, problem: Problem, state: MDPState) -> Solution:
@@ -78,8 +79,8 @@ class ValueIteration(Solver):
             mean_value=float(state.v @ model.initial),
         )
 
-    def _upper(self, initial: Array, found: Any) -> Array:
-        return found.v @ initial
+    def _upper(self, tables: Tables) -> float:
+        return initial_bounds.observed_value(tables)
 
 
 @dataclass(frozen=True)
@@ -88,5 +89,5 @@ class QMDP(ValueIteration):
 
     name: ClassVar[str] = "qmdp"
 
-    def _upper(self, initial: Array, found: Any) -> Array:
-        return jnp.max(found.q.T @ initial)
+    def _upper(self, tables: Tables) -> float:
+        return initial_bounds.observed_next_value(tables)

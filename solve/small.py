@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -87,16 +86,6 @@ def upper_vectors(
         if np.max(before - vectors) < tolerance:
             break
     return vectors + 2 * np.finfo(step.dtype).eps * np.max(np.abs(vectors)) / (1 - discount)
-
-
-@finite
-def upper_bound(small: Small) -> float:
-    """Two steps of look-ahead from the initial belief on the upper vectors; see `problem.upper_bound`."""
-    upper = small.upper
-    after = np.tensordot(small.initial, small.step, (0, 1))  # [A, Z, X]
-    values = look_ahead(small, ahead(small.step, upper), after.reshape(-1, after.shape[2])).max(axis=0)
-    q = small.initial.dot(small.reward) + small.discount * values.reshape(after.shape[:2]).sum(axis=1)
-    return float(min(np.max(upper.dot(small.initial)), np.max(q)))
 
 
 def ahead(step: np.ndarray, alpha: np.ndarray) -> np.ndarray:
@@ -194,11 +183,6 @@ class InNumPy:
 
     small: Small
     early: ClassVar[tuple[Callable[[], Any], ...]] = ()  # nothing to compile
-
-    @cached_property
-    def upper(self) -> float:
-        """Two steps of look-ahead on the fast informed bound."""
-        return upper_bound(self.small)
 
     def random_walk(self, uniform: np.ndarray) -> np.ndarray:
         """Beliefs [T, X, W] visited with actions at random."""

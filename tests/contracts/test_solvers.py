@@ -62,7 +62,8 @@ def test_the_bounds_hold(name, truth):
     model = build(KNOWN[truth])
     found = solve([model], quick(name), jax.random.key(0))[0]
     low, high = value_of(truth)
-    assert found.lower <= high + 1e-4 and low - 1e-4 <= found.upper and found.gap >= 0
+    slack = 1e-4 if name == "grid" else 0  # it reports what float32 gives
+    assert found.lower <= high + slack and low - slack <= found.upper and found.gap >= 0
     assert found.policy.vectors.shape == (found.num_vectors, model.num_states)
     assert set(np.asarray(found.policy.actions).tolist()) <= set(range(model.num_actions))
 

@@ -6,6 +6,7 @@ import pytest
 
 from jatpo.library import Library
 from jatpo.solve import bounds
+from jatpo.solve.initial_bounds import fast_informed_bound, tables
 from jatpo.solve.problem import prepare
 from oracles import mdp, pomdp_exact
 from oracles import point_based as oracle
@@ -15,6 +16,8 @@ from solution_checks import parts_of
 
 STORAGES = ("dense", "blocked")
 CASES = ("plain", "hard zeros", "absorbing", "same observation", "never seen", "one state", "one observation")
+
+WIDE = plain(np.random.default_rng(4), states=4, actions=5, observations=9, zeros=0.4)
 
 blind = jax.jit(bounds.blind)
 qmdp = jax.jit(bounds.qmdp)
@@ -156,29 +159,20 @@ def test_iterations_hold_wherever_they_stop(seed, x64):
 
 
 @pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("seed", range(2))
-def test_two_steps_of_look_ahead(seed, storage):
-    """The upper bound at the start is that of nested loops, above the optimum and no worse than the vectors."""
-    model = build(tiny(seed, zeros=0.3), storage)
+@pytest.mark.parametrize("truth", [tiny(0, zeros=0.3), tiny(1, zeros=0.3), WIDE], ids=["0", "1", "wide"])
+def test_two_steps_of_look_ahead(truth, storage):
+    """The upper bound at the start is above the optimum, and no worse than one step in nested loops."""
+    model = build(truth, storage)
     problem = prepare([model])[0]
-    vectors, found = problem.upper_vectors, problem.upper
-    reduced = parts_of(problem.model)
-    initial, upper = np.asarray(problem.model.initial, float), np.asarray(vectors, float)
-    wanted = min(oracle.look_ahead(*reduced, upper, initial, 2), float(np.max(upper @ initial)))
-    assert found == pytest.approx(wanted, abs=1e-5)
-    low, _ = pomdp_exact.interval(*parts_of(model), np.asarray(model.initial, float), 7)
-    assert low <= found <= float(np.max(upper @ initial)) + 1e-6
-
-
-def test_two_steps_of_look_ahead_in_many_chunks(x64):
-    """More actions and observations than fit in one batch of beliefs."""
-    model = build(plain(np.random.default_rng(4), states=4, actions=5, observations=9, zeros=0.4))
-    problem = prepare([model])[0]
-    vectors = problem.upper_vectors
-    initial, upper = np.asarray(model.initial), np.asarray(vectors)
-    wanted = oracle.look_ahead(*parts_of(problem.model), upper, initial, 2)
-    assert problem.upper == pytest.approx(wanted, rel=1e-12)
-    assert wanted < np.max(upper @ initial) - 1e-3
+    exact = problem.part.exact()
+    count = problem.part.num_observations
+    informed = fast_informed_bound(tables(exact, count))
+    parts = problem.part.to_dense()._replace(reward=exact.reward, discount=exact.discount)
+    most = float(np.max(informed @ exact.initial))
+    one = oracle.look_ahead(*parts[:3], parts.discount, informed, exact.initial, 1)
+    assert problem.upper <= min(one, most) + 1e-5
+    low, _ = pomdp_exact.interval(*parts_of(model), np.asarray(model.initial, float), 3)
+    assert low <= problem.upper
 
 
 @pytest.mark.parametrize("discount", [0.9, 0.99, 0.999])
@@ -201,12 +195,9 @@ def test_the_upper_bound_near_discount_one(discount):
         revealing(1, discount),
         example("one state")._replace(discount=discount),
     ):
-        model = build(truth)
-        transition, _, reward, stored = parts_of(model)
-        exact = np.max(np.asarray(model.initial, float) @ mdp.optimal(transition, reward, stored)[0])
-        problem = prepare([model])[0]
-        found = problem.upper
-        assert exact <= found <= exact + 4 * rounding_of(model, exact) + 4e-4 / (1 - discount)
+        exact = np.max(truth.initial @ mdp.optimal(truth.transition, truth.reward, truth.discount)[0])
+        found = prepare([build(truth)])[0].upper
+        assert exact * (1 - 1e-12) <= found <= exact + 1e-9 * abs(exact)
 
 
 def test_what_is_attained_where_the_state_is_revealed(x64):

@@ -37,7 +37,7 @@ def finished(tmp_path_factory):
 
 
 def key_of(model, choice: Choice, seed: int = 0) -> str:
-    return entry_key(model.content_hash(), *choice, seed)
+    return entry_key(model.exact_hash(), *choice, seed)
 
 
 def names_in(directory: Path) -> list[str]:
