@@ -20,7 +20,7 @@ CHILDREN = 1024  # beliefs after one step up to which a second step is looked at
 
 
 class FirstBounds(NamedTuple):
-    """lower ≤ V(initial) ≤ upper, and the largest |value| of any plan at any state."""
+    """lower ≤ V(initial) ≤ upper, and what no plan's |value| exceeds at any state."""
 
     lower: float
     upper: float
@@ -31,21 +31,24 @@ def first_bounds(model: POMDP) -> FirstBounds:
     """The bounds of `model`, all of whose states count."""
     state = SearchState(model.exact(), model.num_observations, corner_nodes=False)
     look_ahead(state, CHILDREN)
-    reward, rate = np.abs(state.tables.reward).max(initial=0.0), state.tables.rate
-    return FirstBounds(state.lower, state.upper, float(reward / (1 - rate)))
+    least = min(float(state.tables.reward.min()), 0.0) / (1 - state.tables.rate)
+    most = float(np.abs(state.above.corners).max())
+    return FirstBounds(state.lower, state.upper, max(-least, most))
 
 
-def rounding_of(model: POMDP, magnitude: float) -> float:
+def rounding_of(model: POMDP, magnitude: float, at_once: bool = False) -> float:
     """How far above the value of its plan a vector may be that was backed up in the precision of `model`.
 
-    A backup sums a row of P times a row of O; `magnitude` bounds all values.
+    A backup sums over a row of O and then over a row of P, or over both `at_once`; `magnitude` bounds all values.
     """
     exact, stored = model.exact(), model.to_sparse()
     size, A = model.num_states, model.num_actions
-    longest = sum(_longest(part, A, size) for part in exact[:2])
+    rows = [_longest(part, A, size) for part in exact[:2]]
+    terms = rows[0] * rows[1] if at_once else sum(rows)
     reward = float(np.abs(exact.reward).max(initial=0.0))
     rate = max(exact.discount, stored.discount)
-    backup = float(np.finfo(model.dtype).eps) * (longest + 8) * (reward + 2 * magnitude)
+    unit = 0.51 * float(np.finfo(model.dtype).eps)
+    backup = unit * ((terms + 4) * magnitude + 2 * reward)
     moved = float(np.abs(exact.reward - stored.reward).max(initial=0.0))
     away = _distance(exact.transition, stored.transition, A, size)
     away += _distance(exact.observation, stored.observation, A, size)

@@ -64,7 +64,8 @@ class Problem:
     @cached_property
     def rounding(self) -> float:
         """What is to be taken off a value that was computed in the precision of the model."""
-        return rounding_of(self.part, max(self.first.magnitude, abs(self.floor)))
+        magnitude = max(self.first.magnitude, abs(self.floor))
+        return rounding_of(self.part, magnitude, at_once=self.small is not None)
 
     def attained(self, value: float) -> float:
         """What a policy attains whose vectors give `value` in the precision of the model: less its rounding."""
