@@ -198,10 +198,10 @@ def test_nothing_is_compiled_for_another_model_of_the_shape():
 @pytest.mark.parametrize("seed", range(2))
 def test_tiger(seed, own):
     found = solve([build(tiger())], own(LONG), jax.random.key(seed))[0]
-    assert 19.3711 <= found.lower <= 19.3721 < found.upper
-    assert found.status is Status.CONVERGED
     exact = pomdp_exact.closed(*tiger()[:3], 0.95, tiger().initial)
-    assert found.lower == pytest.approx(exact, abs=2e-4)
+    assert found.status is Status.CONVERGED and exact - 0.02 <= found.lower <= exact <= found.upper
+    attained = float(np.max(np.asarray(found.policy.vectors) @ tiger().initial))
+    assert attained == pytest.approx(exact, abs=2e-4)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_nothing_to_gain(own):
     """All rewards equal: the first stage has the optimum, and two more see that nothing rises."""
     truth = tiger()._replace(reward=np.full((2, 3), 2.0))
     found = solve([build(truth)], own(SMALL), jax.random.key(0))[0]
-    assert found.lower == pytest.approx(40, rel=1e-5)
+    assert 39.99 <= found.lower <= 40 <= found.upper
     assert found.stages <= 3 and found.num_vectors == 1 and found.status is Status.CONVERGED
 
 
@@ -272,7 +272,7 @@ def test_a_discount_near_one(own):
     found = solve([build(truth)], own(changed(LONG, tolerance=1e-3)), jax.random.key(0))[0]
     exact = pomdp_exact.closed(*truth[:3], truth.discount, truth.initial)
     assert exact > 100
-    assert exact - 0.2 <= found.lower <= exact + 0.01 < found.upper
+    assert exact - 0.9 <= found.lower <= exact < found.upper
     assert found.status is Status.CONVERGED and found.stages > 300
 
 
@@ -282,8 +282,8 @@ def test_models_of_one_thing(case, own):
     model = build(truth)
     found = solve([model], own(changed(SMALL, tolerance=1e-6)), jax.random.key(0))[0]
     low, high = pomdp_exact.interval(*parts_of(model), np.asarray(model.initial, float), 4)
-    assert low - 2e-5 <= found.lower <= high + 2e-5
-    assert found.lower <= found.upper + 2e-5 and low <= found.upper
+    assert low - 1e-3 <= found.lower <= high + 2e-5
+    assert found.lower <= found.upper and low <= found.upper + 2e-5
 
 
 def test_the_paper_way_of_stopping(own):
