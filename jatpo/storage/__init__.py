@@ -1,8 +1,12 @@
-"""Storages of P and O behind one protocol, by name: "dense", "blocked" and those that users register."""
+"""Storages of P and O behind one protocol, by name: "dense", "blocked" and those that users register.
+
+Worlds of two movers have a P of their own kind (`movers`), which is made of what each of them does.
+"""
 
 from jatpo.storage.blocked import BlockedObservation, BlockedTransition, SuccessorLists
 from jatpo.storage.dense import DenseObservation, DenseTransition
 from jatpo.storage.kernel_protocol import Observation, Transition, pick, select
+from jatpo.storage.movers import MoversTransition
 from jatpo.storage.named import choose, get, name_of, names, register
 
 __all__ = [
@@ -10,6 +14,7 @@ __all__ = [
     "BlockedTransition",
     "DenseObservation",
     "DenseTransition",
+    "MoversTransition",
     "Observation",
     "SuccessorLists",
     "Transition",
