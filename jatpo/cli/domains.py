@@ -86,13 +86,8 @@ def _chosen(domain: Domain, rules: str, model: int | None, pool: bool) -> list[i
 # The list
 
 
-<<<<<<< HEAD
 def _list(rules: str, form: Form) -> None:
-    from jatpo.domains.domain import get, names
-=======
-def _list(rules: str, json: bool) -> None:
     from jatpo.domains.domain import get, known, names
->>>>>>> 7afa622 (domains: build a million states in seconds, name parameters, add RockSample)
 
     broken = set_aside_broken()
     rows = []
@@ -120,16 +115,12 @@ def _list(rules: str, json: bool) -> None:
         Column("discount", optional=True),
         Column("summary", "what", optional=True),
     ]
-<<<<<<< HEAD
     table = Table(listed, shown, f"Domains under the rules {rules}")
     if form.chosen:
         form.write([table], rows)
         return
     print(table)
-=======
-    print(Table(rows, shown, f"Domains under the rules {rules}"))
     others = ", ".join(name for name in known() if name not in names())
->>>>>>> 7afa622 (domains: build a million states in seconds, name parameters, add RockSample)
     print("\n'jatpo domains NAME' shows one of them; rule sets: as_run, as_written (--rules).")
     print(f"Known by name, and no part of 'all': {others}.")
 
