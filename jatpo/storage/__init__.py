@@ -6,8 +6,8 @@ Worlds of two movers have a P of their own kind (`movers`), which is made of wha
 from jatpo.storage.blocked import BlockedObservation, BlockedTransition, SuccessorLists
 from jatpo.storage.dense import DenseObservation, DenseTransition
 from jatpo.storage.kernel_protocol import Observation, Transition, pick, select
-from jatpo.storage.movers import MoversTransition
 from jatpo.storage.named import choose, get, name_of, names, register
+from jatpo.storage.two_movers import MoversTransition
 
 __all__ = [
     "BlockedObservation",
