@@ -60,8 +60,8 @@ class _Model(NamedTuple):
 
 def certify(model: Sparse, num_observations: int, evidence: Evidence) -> Certificate:
     """The interval that `evidence` proves in float64; evidence that is no evidence is refused."""
-    m = _tables(model, num_observations)
     e = typed(evidence)
+    m = _tables(restricted(model, e.states), num_observations)
     require_form(e, len(m.reward), num_observations, m.initial)
     value, short = _below(m, e)
     lower = _moved(m, value, short, -1)
@@ -77,6 +77,27 @@ def _moved(m: _Model, value: float, residual: float, sign: int) -> float:
     bound = value + sign * (far + m.error * (abs(value) + far))
     require(bool(np.isfinite(bound)), "its bounds are not finite")
     return float(bound)
+
+
+def restricted(model: Sparse, states: np.ndarray | None) -> Sparse:
+    """The model of `states` [X] only, -1 for a state that it lacks; no transition from them may lead elsewhere."""
+    if states is None:
+        return model
+    count = len(model.initial)
+    kept = np.flatnonzero(states >= 0)
+    require(bool(((states >= -1) & (states < count)).all()), f"states is out of [-1, {count})")
+    require(np.unique(states[kept]).size == kept.size, "a state of the model stands twice")
+    place = np.full(count, -1)
+    place[states[kept]] = kept
+    a, x, y, p = (part[place[model.transition[1]] >= 0] for part in model.transition)
+    require(bool((place[y[p > 0]] >= 0).all()), "a state that can be reached is missing")
+    require(bool((place[model.initial > 0] >= 0).all()), "a state of the initial belief is missing")
+    oa, oy, oz, op = (part[place[model.observation[1]] >= 0] for part in model.observation)
+    reward, initial = np.zeros((len(states), model.reward.shape[1])), np.zeros(len(states))
+    reward[kept], initial[kept] = model.reward[states[kept]], model.initial[states[kept]]
+    use = p > 0
+    transition = a[use], place[x[use]], place[y[use]], p[use]
+    return Sparse(transition, (oa, place[oy], oz, op), reward, initial, model.discount)
 
 
 def _tables(model: Sparse, num_observations: int) -> _Model:

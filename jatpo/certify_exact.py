@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from jatpo.certify import Certificate, certify
+from jatpo.certify import Certificate, certify, restricted
 from jatpo.errors import JatpoError
 from jatpo.evidence import BACKED_UP, Evidence, typed
 from jatpo.model import Sparse
@@ -21,7 +21,7 @@ Measure = dict[int, Fraction]
 def certify_exact(model: Sparse, num_observations: int, evidence: Evidence) -> Certificate:
     """The interval that `evidence` proves, in rationals, rounded outward to floats."""
     certify(model, num_observations, evidence)  # refuses what is malformed
-    check = _Check(model, typed(evidence))
+    check = _Check(restricted(model, evidence.states), typed(evidence))
     lower, upper = check.below(), check.above()
     if lower > upper:
         raise JatpoError(

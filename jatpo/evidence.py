@@ -30,6 +30,9 @@ class Evidence(NamedTuple):
     corner: np.ndarray  # [X] the node at this single state, -1 for none
     row: np.ndarray  # [N, A] the row of an action, -1 for F
     edge: tuple[np.ndarray, np.ndarray, np.ndarray]  # first edge [H + 1], observation, node of the successor
+    states: np.ndarray | None = (
+        None  # [X] the state of the model that each state is, -1 for none; None: the same
+    )
 
 
 def require(condition: bool, problem: str) -> None:
@@ -42,6 +45,7 @@ def typed(e: Evidence) -> Evidence:
     """The evidence in float64 and int64."""
 
     def cast(name: str, part: np.ndarray) -> np.ndarray:
+        require(part is not None, f"{name} is missing")
         part = np.asarray(part)
         require(part.ndim > 0, f"{name} is a single number")
         kind = "f" if name in ("values", "informed", "upper", "weights") else "iu"
@@ -49,7 +53,9 @@ def typed(e: Evidence) -> Evidence:
         return part.astype(np.float64 if kind == "f" else np.int64, copy=False)
 
     fields = {name: tuple(map(cast, parts, getattr(e, name))) for name, parts in PARTS.items()}
-    return Evidence(**{name: fields.get(name) or cast(name, part) for name, part in e._asdict().items()})
+    rest = {name: part for name, part in e._asdict().items() if name not in (*PARTS, "states")}
+    rest |= {} if e.states is None else {"states": e.states}
+    return Evidence(**fields, **{name: cast(name, part) for name, part in rest.items()})
 
 
 def require_form(e: Evidence, A: int, Z: int, initial: np.ndarray) -> None:
@@ -106,17 +112,35 @@ def _require_places(e: Evidence, initial: np.ndarray) -> None:
     require(bool(single.all()), "a corner is not at its state")
 
 
+def trimmed(evidence: Evidence) -> Evidence:
+    """Evidence without the vectors that the best one at the start does not lead to."""
+    states, weights = (part[: int(evidence.belief[0][1])] for part in evidence.belief[1:])
+    best = int(evidence.values[:, states].dot(weights).argmax())
+    needed = np.zeros(len(evidence.values), bool)
+    fresh = np.array([best])
+    while len(fresh):
+        needed[fresh] = True
+        fresh = np.unique(evidence.successor[fresh])
+        fresh = fresh[~needed[fresh]]
+    place = np.cumsum(needed) - 1
+    return evidence._replace(
+        values=evidence.values[needed],
+        action=evidence.action[needed],
+        successor=place[evidence.successor[needed]],
+    )
+
+
 def to_arrays(evidence: Evidence) -> dict[str, np.ndarray]:
-    """The evidence as named arrays, for a file."""
-    named = {}
+    """The evidence as named arrays, for a file; empty ones are left out."""
+    named: dict[str, np.ndarray] = {}
     for name, part in evidence._asdict().items():
-        parts = {f"{name}.{i}": each for i, each in enumerate(part)} if name in PARTS else {name: part}
-        named |= parts
-    return {name: np.asarray(part) for name, part in named.items()}
+        named |= {f"{name}.{i}": each for i, each in enumerate(part)} if name in PARTS else {name: part}
+    return {name: np.asarray(part) for name, part in named.items() if part is not None and np.size(part)}
 
 
 def from_arrays(arrays: Mapping[str, np.ndarray]) -> Evidence:
     """The evidence that `to_arrays` took apart."""
-    whole = {name: arrays[name] for name in Evidence._fields if name not in PARTS}
-    parts = {name: tuple(arrays[f"{name}.{i}"] for i in range(3)) for name in PARTS}
-    return Evidence(**whole, **parts)
+    empty = np.zeros(0, np.int64)
+    parts = {name: tuple(arrays.get(f"{name}.{i}", empty) for i in range(3)) for name in PARTS}
+    whole = {name: arrays.get(name) for name in Evidence._fields if name not in PARTS}
+    return Evidence(**whole, **parts)  # pyright: ignore[reportArgumentType]: what is missing is refused

@@ -18,6 +18,7 @@ import numpy as np
 from jax import Array
 
 from jatpo.errors import JatpoError
+from jatpo.evidence import Evidence
 
 if TYPE_CHECKING:
     from jatpo.solve.problem import Problem
@@ -129,6 +130,11 @@ class Solver(Protocol):
     def solution(self, problem: Problem, state: Any) -> Solution:
         """Policy and bounds; the driver adds status, seconds, seed and settings."""
         ...
+
+    def evidence(self, problem: Problem, state: Any) -> Evidence | None:
+        """What proves the bounds to `jatpo.certify`, over the states of `problem.part`; None if it kept nothing."""
+        del problem, state
+        return None
 
     def pack(self, state: Any) -> dict[str, np.ndarray]:
         """What is to be kept of `state` on disk, as arrays."""

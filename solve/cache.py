@@ -1,6 +1,7 @@
 """Solutions and unfinished solves on disk, by the content of the model, the solver, its options, the stop and the seed.
 
 directory/KEY/solution        a finished solve
+directory/KEY/evidence        what proves its bounds, if the solver gave it
 directory/KEY/run-000012      the state after 12 stages of one that is not finished
 """
 
@@ -18,7 +19,9 @@ import numpy as np
 
 from jatpo.disk import Checkpoints
 from jatpo.events import OnEvent, ignore
+from jatpo.evidence import Evidence
 from jatpo.solve.base import Settings, Solver, Status, Stop
+from jatpo.solve.evidence_store import save_evidence
 from jatpo.solve.policy import Policy
 from jatpo.solve.solution import Solution
 
@@ -59,12 +62,16 @@ class Cache:
 
     def save_solution(self, key: str, solution: Solution) -> None:
         """Keep a finished solution, and drop the states of its run."""
-        fields = {name: value for name, value in vars(solution).items() if name != "policy"}
+        fields = {name: value for name, value in vars(solution).items() if name not in ("policy", "evidence")}
         fields |= {"status": solution.status.name, "stop": asdict(solution.stop)}
         arrays = {"alpha": solution.policy.vectors, "action": solution.policy.actions}
         checkpoints = self._checkpoints(key)
         checkpoints.save(SOLUTION, fields, arrays)
         checkpoints.drop(checkpoints.names(RUN))
+
+    def save_evidence(self, key: str, evidence: Evidence) -> None:
+        """Keep what proves the bounds of a solution."""
+        save_evidence(self.directory, key, evidence, self.on_event)
 
     def load_run(self, key: str) -> tuple[dict[str, np.ndarray], float] | None:
         """The newest usable state of an unfinished solve as arrays, and the seconds it took."""

@@ -16,6 +16,7 @@ from jax import Array
 
 from jatpo.errors import JatpoError
 from jatpo.events import Event, OnEvent, ignore
+from jatpo.evidence import trimmed
 from jatpo.model import POMDP
 from jatpo.solve.base import Info, Solver, Status, Stop
 from jatpo.solve.cache import Cache, entry_key, settings_of
@@ -185,8 +186,24 @@ def _solve(
             send.note(f"{Status.INTERRUPTED.value} after {info.stages} stages: {Status.INTERRUPTED.remedy}")
         raise
     assert info is not None
-    solution = _checked(problem, solver.solution(problem, state), job.label)
+    solution = _with_evidence(
+        job, problem, _checked(problem, solver.solution(problem, state), job.label), state, store
+    )
     return replace(solution, status=status, seconds=seconds, stages=info.stages, backups=info.backups)
+
+
+def _with_evidence(
+    job: Job, problem: Problem, solution: Solution, state: Any, store: Cache | None
+) -> Solution:
+    """Keep what proves the bounds, in terms of the model that was given: on disk, or with the solution."""
+    evidence = job.solver.evidence(problem, state)
+    if evidence is None:
+        return solution
+    evidence = trimmed(evidence)._replace(states=problem.reachable)
+    if store is None:
+        return replace(solution, evidence=evidence)
+    store.save_evidence(job.entry, evidence)
+    return solution
 
 
 def _start(job: Job, problem: Problem, key: Array, store: Cache | None) -> tuple[Any, float]:

@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array
 
 from jatpo.errors import JatpoError
+from jatpo.evidence import Evidence
 from jatpo.solve import gap_search
 from jatpo.solve.base import Info, Solver, Status, Stop
 from jatpo.solve.gap_search import Search, SearchState
@@ -61,6 +62,11 @@ class GraphSearch(Solver):
     def solution(self, problem: Problem, state: SearchState) -> Solution:
         """The scored vectors, over all states of the original model."""
         return Solution(problem.policy_of(state.below), state.lower, state.upper)
+
+    def evidence(self, problem: Problem, state: SearchState) -> Evidence:
+        """The controller below and the graph above."""
+        del problem
+        return state.evidence()
 
     def pack(self, state: SearchState) -> dict[str, np.ndarray]:
         """All arrays of the search."""

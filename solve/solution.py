@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from jax import Array
 
+from jatpo.certify import Certificate
+from jatpo.errors import JatpoError
+from jatpo.events import OnEvent, ignore
+from jatpo.evidence import Evidence
 from jatpo.model import POMDP
 from jatpo.solve import policy as alpha
 from jatpo.solve.base import Settings, Status, Stop
+from jatpo.solve.certification import SECONDS, build_evidence, check_evidence
+from jatpo.solve.evidence_store import load_evidence, save_evidence
 from jatpo.solve.policy import Policy
 
 
@@ -34,10 +41,16 @@ class Solution:
     stop: Stop = field(default_factory=Stop)
     model_hash: str = ""
     key: str = ""  # under which it is kept on disk
+    evidence: Evidence | None = field(default=None, repr=False, compare=False)  # on disk if there is a cache
 
     @property
     def gap(self) -> float:
         return self.upper - self.lower
+
+    @property
+    def level(self) -> str:
+        """How the bounds are known: as the solver reports them, before `certify`."""
+        return "float32"
 
     @property
     def num_vectors(self) -> int:
@@ -54,6 +67,30 @@ class Solution:
     def action_probabilities(self, belief: Array, num_actions: int) -> Array:
         """pi(a | b) [A], ties uniform."""
         return alpha.action_probabilities(self.policy, belief, num_actions)
+
+    def certify(
+        self,
+        model: POMDP,
+        *,
+        cache: str | Path | None = None,
+        exact: bool = False,
+        seconds: float = SECONDS,
+        on_event: OnEvent = ignore,
+    ) -> Certificate:
+        """The interval for `model` that holds whatever the solver did, by an independent check of its evidence.
+
+        Evidence that the solver did not keep is built from the vectors and a search of `seconds`, and kept in `cache`.
+        """
+        if self.model_hash and self.model_hash != model.content_hash():
+            raise JatpoError("the solution is one of another model: give the model that was solved")
+        evidence = self.evidence
+        if evidence is None and cache is not None and self.key:
+            evidence = load_evidence(cache, self.key, on_event)
+        if evidence is None:
+            evidence = build_evidence(model, self.policy, seconds)
+            if cache is not None and self.key:
+                save_evidence(cache, self.key, evidence, on_event)
+        return check_evidence(model, evidence, exact)
 
     def __repr__(self) -> str:
         bounds = f"{self.lower:.4g} ≤ v* ≤ {self.upper:.4g}"

@@ -38,6 +38,7 @@ class Command(NamedTuple):
 COMMANDS: tuple[Command, ...] = (
     Command("Models", "domains", "jatpo.cli.domains", "domains"),
     Command("Solving", "solve", "jatpo.cli.solve", "solve"),
+    Command("Solving", "certify", "jatpo.cli.certificates", "certify"),
     Command("Evaluation", "evaluate", "jatpo.cli.evaluate", "evaluate"),
     Command("Evaluation", "experiment", "jatpo.cli.experiments", "experiment"),
     Command("Evaluation", "run", "jatpo.cli.study", "run"),

@@ -33,10 +33,7 @@ max: largest total variation (rewards: largest difference); evidence: can any hi
 def domains(
     name: Annotated[
         str | None,
-        typer.Argument(
-            help="A domain to show, as in gridworld or gridworld:size=7; default: a list of all.",
-            autocompletion=domain_names,
-        ),
+        typer.Argument(help="A domain to show; default: a list of all.", autocompletion=domain_names),
     ] = None,
     rules: Annotated[
         str,
@@ -54,7 +51,7 @@ def domains(
 ) -> None:
     """List the domains, or show one: its map, its models, its rules."""
     from jatpo.domains.domain import get
-    from jatpo.domains.parameters import RULES, parse
+    from jatpo.domains.parameters import RULES
 
     if rules not in RULES:
         raise unknown("rule set", rules, RULES)
@@ -66,9 +63,7 @@ def domains(
         return
     if compare and exact:
         raise JatpoError("--compare and --exact are two views: choose one of them")
-    name, number, parameters = parse(name)
-    domain, model = get(name), number if model is None else model
-    domain = domain.changed(**parameters) if parameters else domain
+    domain = get(name)
     view = _compare if compare else _exact if exact else _show
     view(domain, rules, _chosen(domain, rules, model, pool), form)
 
@@ -87,7 +82,7 @@ def _chosen(domain: Domain, rules: str, model: int | None, pool: bool) -> list[i
 
 
 def _list(rules: str, form: Form) -> None:
-    from jatpo.domains.domain import get, known, names
+    from jatpo.domains.domain import get, names
 
     broken = set_aside_broken()
     rows = []
@@ -120,9 +115,7 @@ def _list(rules: str, form: Form) -> None:
         form.write([table], rows)
         return
     print(table)
-    others = ", ".join(name for name in known() if name not in names())
     print("\n'jatpo domains NAME' shows one of them; rule sets: as_run, as_written (--rules).")
-    print(f"Known by name, and no part of 'all': {others}.")
 
 
 def _facts(domain: Domain, rules: str) -> dict[str, Any]:

@@ -103,7 +103,7 @@ def _write(write: Callable[[Policy, Path], None], path: Path, policy: Policy) ->
     write(policy, path)
 
 
-def _models(target: Library, name: str, model: int | str | None) -> dict[int | str, POMDP]:
+def models_of(target: Library, name: str, model: int | str | None) -> dict[int | str, POMDP]:
     """The models to solve, by number; all of them in one with "joint"."""
     if model == "joint":
         return {"joint": target.joint()}
@@ -132,7 +132,7 @@ def _solve_name(
 
     target = load(name, rules=rules, pool=pool)
     print_notes(target.notes)
-    models = _models(target, name, model)
+    models = models_of(target, name, model)
     if single and len(models) > 1:
         raise JatpoError(
             f"--export writes one policy, and {name} has {len(models)} models: name one with --model, or all "

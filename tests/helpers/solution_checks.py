@@ -16,7 +16,7 @@ def assert_same(first, second) -> None:
     """Two solutions are the same to the last bit, but for the time they took."""
     np.testing.assert_array_equal(first.policy.vectors, second.policy.vectors)
     np.testing.assert_array_equal(first.policy.actions, second.policy.actions)
-    rest = [{**vars(each), "policy": None, "seconds": None} for each in (first, second)]
+    rest = [{**vars(each), "policy": None, "seconds": None, "evidence": None} for each in (first, second)]
     assert rest[0] == rest[1]
 
 
