@@ -8,6 +8,11 @@ from typing import Any
 
 from jatpo.domains.description import Description
 from jatpo.domains.domain import get
+<<<<<<< HEAD
+=======
+from jatpo.domains.movers import TwoMovers
+from jatpo.domains.pairs import LARGE
+>>>>>>> c15fdd6 (plan: show and check memory before work starts; lower kernels for accelerators in tests)
 from jatpo.errors import JatpoError
 from jatpo.library import Library, Origin, Published
 from jatpo.model import POMDP, Names, Sparse
@@ -36,13 +41,15 @@ def library(
     labels = domain.labels(rules, **overrides)
     count = len(labels) if pool else min(len(labels), domain.models)
     numbers = range(count) if model is None else [model]
+    models = [make(name, number, rules, **overrides) for number in numbers]
+    small = max(model.num_states for model in models) <= LARGE  # the published settings are for these
     return Library.from_models(
-        [make(name, number, rules, **overrides) for number in numbers],
+        models,
         name=name if model is None else f"{name}:{model}",
         horizon=domain.horizon,
         labels=[labels[number] for number in numbers],
         origins=[Origin(domain=name, model=number, rules=rules, overrides=overrides) for number in numbers],
-        published=Published(domain.beliefs, domain.tolerance, domain.noise),
+        published=Published(domain.beliefs, domain.tolerance, domain.noise) if small else None,
     )
 
 

@@ -15,7 +15,7 @@ each round is followed by one of `jatpo.solve.gap_search`, whose bounds are soun
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -28,7 +28,7 @@ from jatpo.errors import JatpoError
 from jatpo.model import POMDP
 from jatpo.solve import backup, bounds, gap_search, rounds, upper_bound
 from jatpo.solve.backup import Vectors, fill
-from jatpo.solve.base import Info, Solver, Status, Stop
+from jatpo.solve.base import Info, Room, Solver, Status, Stop
 from jatpo.solve.compiling import ahead, jit
 from jatpo.solve.gap_search import Search, SearchState
 from jatpo.solve.policy import Policy
@@ -76,6 +76,16 @@ class Anytime(Solver):
         for name in ("off_policy", "exploration"):
             if not 0 <= getattr(self, name) <= 1:
                 raise JatpoError(f"{name} must be in [0, 1], got {getattr(self, name)}")
+
+    def reserve(self, num_states: int, num_actions: int, itemsize: int) -> Sequence[Room]:
+        """Points that are kept, walks, vectors, and what a batch of backups expects under every action."""
+        each = num_states * itemsize
+        return (
+            ("points to prune by", self.keep, each, "--set keep"),
+            ("walkers, with the beliefs they visit", self.walkers, self.steps * each, "--set walkers"),
+            ("alpha vectors, at first", min(self.room, self.capacity), each, "--set capacity"),
+            ("a batch of backups", BATCH, (num_actions + 2) * each, ""),
+        )
 
     def check(self, stop: Stop) -> None:
         """Refuse to run forever."""

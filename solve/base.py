@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 LIMITS = ("seconds", "gap", "stages")
 Settings = Mapping[str, float | str]  # the options of a solver, by name
+Room = tuple[str, int, int, str]  # what for, how many, bytes of each, the option that sets how many or ""
 
 
 class Status(enum.Enum):
@@ -118,6 +119,11 @@ class Solver(Protocol):
                     f"solver '{self.name}' cannot stop by {name} ({name} = {getattr(stop, name):g}): {others}; "
                     "or choose --solver graph or anytime"
                 )
+
+    def reserve(self, num_states: int, num_actions: int, itemsize: int) -> Sequence[Room]:
+        """What a solve of one model takes of memory besides the model; empty where that is not known before."""
+        del num_states, num_actions, itemsize
+        return ()
 
     def init(self, problem: Problem, key: Array) -> Any:
         """The state before the first step, a pytree."""

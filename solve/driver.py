@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from jax import Array
 
+from jatpo import memory
 from jatpo.errors import JatpoError
 from jatpo.events import Event, OnEvent, ignore
 from jatpo.evidence import trimmed
@@ -65,6 +66,8 @@ def solve_models(
         if solution is not None:
             found[entry] = solution
     missing = list({job.entry: job for job in reversed(jobs) if job.entry not in found}.values())[::-1]
+    for job in missing:
+        _require_room(job)
     problems = _problems(jobs, missing)
     for done, job in enumerate(missing):
         send = _Progress(job.label, done, len(missing), on_event)
@@ -102,6 +105,16 @@ def _jobs(
         entry = entry_key(model.exact_hash(), solver, stop, seed)
         jobs.append(Job(k, label, model, solver, stop, model_hash, entry))
     return jobs
+
+
+def _require_room(job: Job) -> None:
+    """Refuse a solve that would not fit into the memory of this machine."""
+    model = job.model
+    parts = job.solver.reserve(model.num_states, model.num_actions, np.dtype(model.dtype).itemsize)
+    options = " and ".join(f"'{option}'" for _, _, _, option in parts if option)
+    remedy = f"lower {options}; 'jatpo plan' shows by how much"
+    needed = sum(number * each for _, number, each, _ in parts)
+    memory.require(needed, f"solving model '{job.label}' by '{job.solver.name}'", remedy)
 
 
 def _problems(jobs: Sequence[Job], missing: Sequence[Job]) -> dict[int, Problem]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,7 +14,7 @@ from jax import Array
 from jatpo.errors import JatpoError
 from jatpo.solve import backup, points, stage
 from jatpo.solve.backup import Vectors
-from jatpo.solve.base import Info, Solver, Status
+from jatpo.solve.base import Info, Room, Solver, Status
 from jatpo.solve.compiling import ahead, jit
 from jatpo.solve.problem import Problem, generator, key_words
 from jatpo.solve.small import InNumPy
@@ -100,6 +100,20 @@ class Perseus(Solver):
                 raise JatpoError(f"{name} must be at least 1, got {getattr(self, name)}")
         if not self.tolerance >= 0:
             raise JatpoError(f"tolerance must be at least 0, got {self.tolerance}")
+
+    def reserve(self, num_states: int, num_actions: int, itemsize: int) -> Sequence[Room]:
+        """Belief points, two sets of vectors, and what a batch of backups expects under every action."""
+        each = num_states * itemsize
+        return (
+            ("belief points", self.beliefs, each, "--set beliefs"),
+            (
+                "alpha vectors, at first, old and new",
+                min(self.room, self.capacity),
+                2 * each,
+                "--set capacity",
+            ),
+            ("a batch of backups", self.batch, (num_actions + 2) * each, "--set batch"),
+        )
 
     def kernels(self, problem: Problem) -> Compiled | InNumPy:
         """NumPy where the model is small: a program takes longer to compile than such a model takes to solve."""
