@@ -10,10 +10,11 @@ Descriptions are NumPy only; the names of `pomdps`, which import jax, are loaded
 import importlib
 from typing import TYPE_CHECKING
 
-from jatpo.domains.domain import DOMAINS, Domain, describe, get, load, names, register  # isort: skip
-from jatpo.domains import gridworld, pursuit, power_plant, mazes, overcooked  # noqa: F401  # isort: skip
+from jatpo.domains.domain import DOMAINS, Domain, describe, get, known, load, names, register  # isort: skip
+from jatpo.domains import gridworld, pursuit, power_plant, mazes, overcooked, rocksample  # noqa: F401  # isort: skip
 from jatpo.domains.description import Description, every_action
 from jatpo.domains.mmdp import MMDP
+from jatpo.domains.parameters import parse
 from jatpo.domains.picture import draw, render
 from jatpo.domains.places import Place, Stage
 from jatpo.domains.scene import Scene, scene, scene_of
@@ -39,10 +40,12 @@ __all__ = [
     "draw",
     "every_action",
     "get",
+    "known",
     "library",
     "load",
     "make",
     "names",
+    "parse",
     "register",
     "render",
     "render_text",

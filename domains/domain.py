@@ -9,20 +9,32 @@ A builder returns a `World`, a `Description` or a `POMDP`. Users register theirs
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from jatpo.domains import parameters as parameter
 from jatpo.domains.description import Description
+from jatpo.domains.movers import TwoMovers
 from jatpo.domains.parameters import RULES, Parameter, Probability, Values
 from jatpo.domains.places import Stage
 from jatpo.domains.structure import World
 from jatpo.errors import JatpoError
 from jatpo.registry import Registry
 
-__all__ = ["DOMAINS", "RULES", "Domain", "Probability", "describe", "get", "load", "names", "register"]
+__all__ = [
+    "DOMAINS",
+    "RULES",
+    "Domain",
+    "Probability",
+    "describe",
+    "get",
+    "known",
+    "load",
+    "names",
+    "register",
+]
 
 Builder = TypeVar("Builder", bound=Callable[..., Any])
 
@@ -41,6 +53,8 @@ class Domain:
     tolerance: float
     naming: Callable[..., tuple[str, ...]] | None = None
     stage_hook: Callable[..., Stage] | None = None
+    steps_hook: Callable[..., int] | None = None
+    listed: bool = True  # among `all`
 
     @property
     def pool(self) -> int:
@@ -69,6 +83,22 @@ class Domain:
             return tuple(f"model {number}" for number in range(self.models))
         return self.naming(**values)
 
+    def steps(self, rules: str = "as_run", **overrides: Any) -> int:
+        """The horizon of models with these parameters."""
+        return self.horizon if self.steps_hook is None else self.steps_hook(**self.values(rules, **overrides))
+
+    def changed(self, **overrides: Any) -> Domain:
+        """The domain with other parameters in both rule sets, as `gridworld:size=16` names it."""
+        values = self.values("as_run", **overrides)
+        parameters = {
+            name: replace(part, as_run=values[name], as_written=values[name]) if name in overrides else part
+            for name, part in self.parameters.items()
+        }
+        text = ",".join(f"{name}={value}" for name, value in overrides.items())
+        return replace(
+            self, name=f"{self.name}:{text}", parameters=parameters, horizon=self.steps(**overrides)
+        )
+
     def differences(self) -> tuple[Parameter, ...]:
         """The parameters in which the two rule sets disagree."""
         return tuple(part for part in self.parameters.values() if part.differs)
@@ -87,7 +117,7 @@ class Domain:
 
     def described(self, built: Any) -> Description:
         """What the builder returned as a checked `Description`."""
-        if isinstance(built, World):
+        if isinstance(built, World | TwoMovers):
             return built.describe()
         if isinstance(built, Description):
             return built.checked()
@@ -106,7 +136,12 @@ class Domain:
 
 
 DOMAINS: Registry[Domain] = Registry("domain")
-get, names, load = DOMAINS.get, DOMAINS.names, DOMAINS.load
+get, known, load = DOMAINS.get, DOMAINS.names, DOMAINS.load
+
+
+def names() -> tuple[str, ...]:
+    """The names of the domains that `all` stands for; `known()` are all that have a name."""
+    return tuple(name for name in known() if get(name).listed)
 
 
 def describe(name: str, model: int = 0, rules: str = "as_run", **overrides: Any) -> Description:
@@ -124,19 +159,24 @@ def register(
     tolerance: float = 0.01,
     labels: Callable[..., tuple[str, ...]] | None = None,
     stage: Callable[..., Stage] | None = None,
+    steps: Callable[..., int] | None = None,
+    listed: bool = True,
     as_run: Mapping[str, Any] | None = None,
     as_written: Mapping[str, Any] | None = None,
 ) -> Callable[[Builder], Builder]:
     """Decorator that enters a builder `(model, **parameters)` under `name` and returns it as it is.
 
     `labels(**parameters)` names every model of the pool, `stage(model, **parameters)` gives a picture to a
-    builder that returns no `World`. Built-in names cannot be registered again.
+    builder that returns no `World`, `steps(**parameters)` a horizon that grows with a parameter. Built-in
+    names cannot be registered again. One that is not `listed` is known by its name and no part of `all`.
     """
 
     def enter(builder: Builder) -> Builder:
         found = parameter.read(builder, as_run or {}, as_written or {})
         text = summary or (builder.__doc__ or "").strip().split("\n")[0]
-        domain = Domain(name, text, builder, found, models, horizon, beliefs, tolerance, labels, stage)
+        domain = Domain(
+            name, text, builder, found, models, horizon, beliefs, tolerance, labels, stage, steps, listed
+        )
         DOMAINS.add(name, domain)
         return builder
 

@@ -7,21 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 from typing import Literal
 
 import numpy as np
 
+from jatpo import validate
 from jatpo.domains import grid as vocabulary
-from jatpo.domains.description import every_action
+from jatpo.domains.description import Coordinates, every_action
 from jatpo.domains.grid import ACTIONS, READINGS, STAY, Cell, Grid, cell_name
-from jatpo.domains.mmdp import MMDP
+from jatpo.domains.mmdp import ABSORBING, FINISHED, MMDP, SOLVED, WANDERING
+from jatpo.domains.movers import TwoMovers
 from jatpo.domains.parameters import Probability
 from jatpo.domains.places import Place, Stage
 from jatpo.domains.structure import World
 from jatpo.errors import JatpoError
 
+LARGE = 20_000  # states of a model that is not written out; all domains of the paper are smaller
 Walk = Literal["greedy", "shortest-path", "optimal", "random"]
 Failure = Literal["other", "nothing"]
 Start = Literal["marked", "anywhere"]
@@ -46,6 +49,44 @@ class Pairs:
     sensor_failure: Failure
     start: Start
     discount: float
+
+    def model(self, label: str) -> World | TwoMovers:
+        """The complete `World`; two movers that do not see each other where that would be large."""
+        apart = self.share_cells and self.teammate != "optimal"
+        return self.movers(label) if apart and len(self.grid.cells) ** 2 > LARGE else self.world(label)
+
+    def movers(self, label: str) -> TwoMovers:
+        """What each mover does on the cells, and what is seen; for movers that may share a cell."""
+        cells = len(self.grid.cells)
+        agent = self._moves(np.eye(len(ACTIONS))[:, None, :].repeat(cells, axis=1), self.agent_slip)
+        kind, rows = self.readings()
+        solved = self.solved
+        reward = np.append(np.where(solved, SOLVED, WANDERING), FINISHED)
+        return TwoMovers(
+            label=label,
+            naming=lambda: _state_names(tuple(map(cell_name, self.grid.cells))),
+            actions=ACTIONS,
+            observations=READINGS,
+            agent=agent,
+            teammate=self._moves(self._walk()[None], self.teammate_slip),
+            solved=solved.reshape(cells, cells),
+            kind=kind,
+            rows=rows,
+            reward=np.repeat(reward[:, None], len(ACTIONS), axis=1),
+            initial=np.append(self._initial(), 0.0),
+            discount=self.discount,
+            picture=self.stage,
+        )
+
+    def _moves(self, chosen: np.ndarray, slip: Slip) -> Coordinates:
+        """Where a mover goes (a, c, c', p) that does action b in cell c with probability chosen[a, c, b]."""
+        fails = self.noise if slip == "noise" else slip
+        cells = np.arange(len(self.grid.cells))
+        a, c, b = np.nonzero(chosen)
+        going, staying = chosen[a, c, b] * (1 - fails), chosen[a, c, b] * fails
+        arrived = np.append(self.grid.moved[b, c], c), np.append(going, staying)
+        sizes = (len(chosen), len(cells), len(cells))
+        return validate.rows("transition", (np.tile(a, 2), np.tile(c, 2), *arrived), sizes, "xy", None, None)
 
     def world(self, label: str) -> World:
         """The complete `World`."""
@@ -136,20 +177,35 @@ class Pairs:
             return mmdp.value_iteration().marginal_teammate()
         if self.teammate == "random":
             return np.full((len(mmdp.states), len(ACTIONS)), 1 / len(ACTIONS))
+        return np.vstack([self._walk()[self.states[:, 1]], np.eye(len(ACTIONS))[STAY]])
+
+    def _walk(self) -> np.ndarray:
+        """The policy [N, 5] of a teammate that looks at its own cell only."""
+        if self.teammate == "random":
+            return np.full((len(self.grid.cells), len(ACTIONS)), 1 / len(ACTIONS))
         walks: dict[str, Callable] = {
             "greedy": vocabulary.greedy_walk,
             "shortest-path": vocabulary.shortest_walk,
         }
-        walk = walks[self.teammate](self.grid, self.grid.numbers(self.goals))
-        return np.eye(len(ACTIONS))[np.append(walk[self.states[:, 1]], STAY)]
+        return np.eye(len(ACTIONS))[walks[self.teammate](self.grid, self.grid.numbers(self.goals))]
+
+    def _around(self) -> np.ndarray:
+        """What is up, down, left and right of the agent, [4, X]."""
+        agent, teammate = self.states.T
+        seen = np.where(self.grid.moved[:STAY, agent] == teammate, vocabulary.TEAMMATE, vocabulary.NOTHING)
+        return np.where(self.grid.walls[:, agent], vocabulary.WALL, seen)
 
     def sensor(self) -> np.ndarray:
         """Probability of each reading on arriving in a state, [X + 1, 81]; absorbing: nothing everywhere."""
-        agent, teammate = self.states.T
-        seen = np.where(self.grid.moved[:STAY, agent] == teammate, vocabulary.TEAMMATE, vocabulary.NOTHING)
-        truth = np.where(self.grid.walls[:, agent], vocabulary.WALL, seen)
-        readings = vocabulary.sensor(truth, self.noise, self.sensor_failure)
+        readings = vocabulary.sensor(self._around(), self.noise, self.sensor_failure)
         return np.vstack([readings, np.arange(len(READINGS)) == 0])
+
+    def readings(self) -> tuple[np.ndarray, np.ndarray]:
+        """The sensor as its distinct rows [C, 81] and which of them each state has [X + 1]."""
+        code = np.array([27, 9, 3, 1]) @ self._around()
+        found, kind = np.unique(np.append(code, 0), return_inverse=True)  # absorbing: nothing everywhere
+        truth = found // np.array([[27], [9], [3], [1]]) % 3
+        return kind, vocabulary.sensor(truth, self.noise, self.sensor_failure)
 
     def stage(self) -> Stage:
         """The map with the two agents."""
@@ -165,3 +221,10 @@ class Pairs:
         if cell in self.goals:
             return "goal"
         return "start" if self.start == "marked" and cell in self.grid.starts else "floor"
+
+
+@lru_cache(maxsize=2)
+def _state_names(cells: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of all states; the models of a library share them."""
+    own = (f"agent {agent} teammate {teammate}" for agent in cells for teammate in cells)
+    return (*own, ABSORBING)

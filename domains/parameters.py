@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from jatpo.errors import JatpoError, nearest, unknown
 
 RULES = ("as_run", "as_written")
+Number = int | float | bool | str
 UNIT = "a number from 0 to 1"
 Probability = Annotated[float, UNIT]
 Values = Mapping[str, Any]  # of a builder's parameters, by name
@@ -101,6 +102,36 @@ def resolve(
             raise JatpoError(f"domain '{domain}' has no parameter '{name}'{hint}")
     values = {name: parameter.value(rules) for name, parameter in parameters.items()}
     return values | {name: parameters[name].check(domain, value) for name, value in overrides.items()}
+
+
+def parse(text: str) -> tuple[str, int | None, Mapping[str, Number]]:
+    """A domain's name, the number of a model or None, and parameters: `gridworld:2,size=16` in parts."""
+    name, colon, rest = text.partition(":")
+    model, parameters = None, {}
+    for part in rest.split(",") if colon else ():
+        key, sign, value = part.partition("=")
+        if sign:
+            parameters[key.strip().replace("-", "_")] = _value(value.strip())
+        elif model is None and part.isascii() and part.isdigit() and len(part) < 10:
+            model = int(part)
+        else:
+            raise JatpoError(
+                f"'{text}' names no model: write a number after the colon, as in '{name}:0', "
+                f"or parameters, as in '{name}:noise=0.1'"
+            )
+    return name, model, parameters
+
+
+def _value(text: str) -> Number:
+    """A number, true or false, or the word itself."""
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def _options(kind: Any) -> tuple[Any, ...]:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import jax
+import numpy as np
+
+from jatpo import validate
 from jatpo.domains.description import Description
 from jatpo.domains.domain import get
-<<<<<<< HEAD
-=======
 from jatpo.domains.movers import TwoMovers
 from jatpo.domains.pairs import LARGE
->>>>>>> c15fdd6 (plan: show and check memory before work starts; lower kernels for accelerators in tests)
 from jatpo.errors import JatpoError
 from jatpo.library import Library, Origin, Published
 from jatpo.model import POMDP, Names, Sparse
+from jatpo.storage import BlockedObservation, MoversTransition
+from jatpo.storage.kernel_protocol import device_array
 
 
 def to_pomdp(description: Description, **options: Any) -> POMDP:
@@ -30,7 +34,27 @@ def make(name: str, model: int = 0, rules: str = "as_run", **overrides: Any) -> 
     """Model `model` of domain `name` as a `POMDP`; `overrides` are parameters of its builder."""
     domain = get(name)
     built = domain.structure(model, rules, **overrides)
+    if isinstance(built, TwoMovers):
+        return of_movers(built)
     return built if isinstance(built, POMDP) else to_pomdp(domain.described(built))
+
+
+def of_movers(movers: TwoMovers, dtype: np.dtype | type | None = None) -> POMDP:
+    """The JAX model of two movers: P as what each of them does, O as its classes."""
+    kind = np.dtype(jax.dtypes.canonicalize_dtype(np.float64)) if dtype is None else np.dtype(dtype)
+    num_actions, num_classes = len(movers.actions), len(movers.rows)
+    transition = MoversTransition.of_lists(movers.agent, movers.teammate, movers.solved, num_actions, kind)
+    classes = validate.rows("observation", movers.classes(), (1, *movers.rows.shape), "yz", None, None)
+    seen = BlockedObservation.build(classes, (1, num_classes, movers.rows.shape[1]), kind)
+    own = np.asarray(seen.kind)[:, movers.kind]
+    observation = dataclasses.replace(seen, kind=device_array(own, kind))
+    numbers = validate.distribution("initial", movers.initial, len(movers.kind))
+    reward, initial, discount = (
+        device_array(np.array(part), kind)
+        for part in (movers.reward, numbers, validate.discount(movers.discount))
+    )
+    names = Names(movers.states, movers.actions, movers.observations)
+    return POMDP(transition, observation, reward, initial, discount, names)
 
 
 def library(
@@ -46,7 +70,7 @@ def library(
     return Library.from_models(
         models,
         name=name if model is None else f"{name}:{model}",
-        horizon=domain.horizon,
+        horizon=domain.steps(rules, **overrides),
         labels=[labels[number] for number in numbers],
         origins=[Origin(domain=name, model=number, rules=rules, overrides=overrides) for number in numbers],
         published=Published(domain.beliefs, domain.tolerance, domain.noise) if small else None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jatpo.domains.domain import Domain, get
+from jatpo.domains.movers import TwoMovers
 from jatpo.domains.places import Snapshot, Stage
 from jatpo.domains.structure import World
 from jatpo.errors import JatpoError, unknown
@@ -68,6 +69,8 @@ def scene(
         return domain
     if isinstance(domain, World):
         return Scene(domain.mmdp.states, domain.stage)
+    if isinstance(domain, TwoMovers):
+        return Scene(domain.states, domain.stage)
     if not isinstance(domain, (str, Domain)):
         return Scene(tuple(domain.states))
     chosen = get(domain) if isinstance(domain, str) else domain

@@ -232,6 +232,10 @@ class Library:
         """The library with other labels, one for each model."""
         return self._changed(ARRAYS, labels=tuple(labels))
 
+    def with_name(self, name: str) -> Library:
+        """The library with another name."""
+        return self._changed(ARRAYS, name=name)
+
     def with_notes(self, notes: Sequence[str]) -> Library:
         """The library with other notes."""
         return self._changed(ARRAYS, notes=tuple(notes))

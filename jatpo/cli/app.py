@@ -38,11 +38,8 @@ class Command(NamedTuple):
 COMMANDS: tuple[Command, ...] = (
     Command("Models", "domains", "jatpo.cli.domains", "domains"),
     Command("Solving", "solve", "jatpo.cli.solve", "solve"),
-<<<<<<< HEAD
     Command("Solving", "certify", "jatpo.cli.certificates", "certify"),
-=======
     Command("Solving", "plan", "jatpo.cli.memory_plan", "plan"),
->>>>>>> c15fdd6 (plan: show and check memory before work starts; lower kernels for accelerators in tests)
     Command("Evaluation", "evaluate", "jatpo.cli.evaluate", "evaluate"),
     Command("Evaluation", "experiment", "jatpo.cli.experiments", "experiment"),
     Command("Evaluation", "run", "jatpo.cli.study", "run"),

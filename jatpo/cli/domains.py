@@ -33,7 +33,10 @@ max: largest total variation (rewards: largest difference); evidence: can any hi
 def domains(
     name: Annotated[
         str | None,
-        typer.Argument(help="A domain to show; default: a list of all.", autocompletion=domain_names),
+        typer.Argument(
+            help="A domain to show, as in gridworld or gridworld:size=7; default: a list of all.",
+            autocompletion=domain_names,
+        ),
     ] = None,
     rules: Annotated[
         str,
@@ -51,7 +54,7 @@ def domains(
 ) -> None:
     """List the domains, or show one: its map, its models, its rules."""
     from jatpo.domains.domain import get
-    from jatpo.domains.parameters import RULES
+    from jatpo.domains.parameters import RULES, parse
 
     if rules not in RULES:
         raise unknown("rule set", rules, RULES)
@@ -63,7 +66,9 @@ def domains(
         return
     if compare and exact:
         raise JatpoError("--compare and --exact are two views: choose one of them")
-    domain = get(name)
+    name, number, parameters = parse(name)
+    domain, model = get(name), number if model is None else model
+    domain = domain.changed(**parameters) if parameters else domain
     view = _compare if compare else _exact if exact else _show
     view(domain, rules, _chosen(domain, rules, model, pool), form)
 
@@ -82,7 +87,7 @@ def _chosen(domain: Domain, rules: str, model: int | None, pool: bool) -> list[i
 
 
 def _list(rules: str, form: Form) -> None:
-    from jatpo.domains.domain import get, names
+    from jatpo.domains.domain import get, known, names
 
     broken = set_aside_broken()
     rows = []
@@ -115,7 +120,9 @@ def _list(rules: str, form: Form) -> None:
         form.write([table], rows)
         return
     print(table)
+    others = ", ".join(name for name in known() if name not in names())
     print("\n'jatpo domains NAME' shows one of them; rule sets: as_run, as_written (--rules).")
+    print(f"Known by name, and no part of 'all': {others}.")
 
 
 def _facts(domain: Domain, rules: str) -> dict[str, Any]:

@@ -1,4 +1,9 @@
-"""`jatpo.load`: a library from whatever names one, a domain, one of its models, a file or a directory."""
+"""`jatpo.load`: a library from whatever names one, a domain, one of its models, a file or a directory.
+
+What follows a domain and a colon is the number of a model, parameters of the builder, or both:
+
+    gridworld    gridworld:2    gridworld:size=16    gridworld:2,size=16,noise=0.1
+"""
 
 from __future__ import annotations
 
@@ -25,24 +30,27 @@ Source = str | os.PathLike[str] | Library
 def load(source: Source, *, rules: str = "as_run", pool: bool = False) -> Library:
     """The library that `source` names; a library is returned as it is.
 
-    A domain (``gridworld``), one of its models (``gridworld:2``), a .POMDP file, a directory of such files
-    or a TOML file. `rules` and `pool` are for domains. What was corrected on reading is in `notes`.
+    A domain (``gridworld``), one of its models (``gridworld:2``), a domain with other parameters
+    (``gridworld:size=16``), a .POMDP file, a directory of such files or a TOML file. `rules` and `pool` are for
+    domains. What was corrected on reading is in `notes`.
     """
     if isinstance(source, Library):
         return source
     text = os.fspath(source)
     check_source(text)
-    name, colon, number = text.partition(":")
-    if name in domains.names():
-        return domains.library(name, rules, pool=pool, model=_number(text, number) if colon else None)
+    name = text.partition(":")[0]
+    if name in domains.known():
+        _, model, parameters = domains.parse(text)
+        library = domains.library(name, rules, pool=pool, model=model, **parameters)
+        return library.with_name(text) if parameters else library
     return _noted(Path(text), rules)
 
 
 def check_source(text: str) -> None:
     """Refuse a name that is neither a domain's nor a file's; nothing is read."""
     name = text.partition(":")[0]
-    if name not in domains.names() and not os.path.exists(text):
-        hint = nearest(name, domains.names()) or "; 'jatpo domains' lists the domains"
+    if name not in domains.known() and not os.path.exists(text):
+        hint = nearest(name, domains.known()) or "; 'jatpo domains' lists the domains"
         raise JatpoError(f"no domain or file is called '{text}'{hint}")
 
 
@@ -54,14 +62,6 @@ def named_sources(names: Sequence[str]) -> list[str]:
             check_source(name)
         chosen += domains.names() if name == ALL else [name]
     return list(dict.fromkeys(chosen))
-
-
-def _number(text: str, number: str) -> int:
-    """The number of a model after the colon."""
-    if not (number.isascii() and number.isdigit() and len(number) < 10):
-        name = text.partition(":")[0]
-        raise JatpoError(f"'{text}' names no model: write a number after the colon, as in '{name}:0'")
-    return int(number)
 
 
 def _noted(place: Path, rules: str) -> Library:

@@ -48,10 +48,18 @@ SMALL = 1 << 16  # a table of class by observation of this many entries is made 
 @pytree
 @dataclass(frozen=True)
 class SuccessorLists(Transition):
-    """Padded successor lists alone: what worlds need, which are acted in and not filtered."""
+    """Padded successor lists alone: what worlds need, which are acted in, and beliefs that are lists of states.
+
+    A prediction of all states scatters. Models with very many states have no room for predecessor lists besides.
+    """
 
     successor: Array  # [A, X, S] int32
     probability: Array  # [A, X, S]
+
+    @classmethod
+    def build(cls, coordinates: Coordinates, sizes: Sizes, dtype: np.dtype) -> SuccessorLists:
+        parts = lists.successor_lists(coordinates, *sizes[:2])
+        return cls(**{name: device_array(part, dtype) for name, part in parts.items()})
 
     @property
     def num_actions(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from jatpo import memory
@@ -58,6 +60,14 @@ def transition_lists(coordinates: Coordinates, num_actions: int, num_states: int
     }
 
 
+def successor_lists(coordinates: Coordinates, num_actions: int, num_states: int) -> dict[str, np.ndarray]:
+    """The arrays of `SuccessorLists`."""
+    a, x, y, p = coordinates
+    successor, probability = padded_lists(a * num_states + x, y, p, num_actions * num_states)
+    shape = (num_actions, num_states, -1)
+    return {"successor": successor.reshape(shape), "probability": probability.reshape(shape)}
+
+
 def _require(num_rows: int, width: int) -> None:
     """Refuse lists of `width` entries (an int32 and a float64) for every row that would not fit."""
     what = f"blocked storage of {num_rows} rows with up to {width} entries each"
@@ -79,18 +89,54 @@ def _hubs(arriving: np.ndarray) -> np.ndarray:
 def observation_lists(coordinates: Coordinates, num_actions: int, num_states: int, dtype: np.dtype) -> dict:
     """The arrays of `BlockedObservation`: the distinct rows of O and which of them each (action, state) has.
 
-    Rows are compared as they will be stored, in `dtype`.
+    Rows are compared as they will be stored, in `dtype`. Where O does not depend on the action, one action's are.
     """
     a, y, z, p = coordinates
-    symbol, probability = padded_lists(a * num_states + y, z, p, num_actions * num_states)
-    probability = probability.astype(dtype)
-    rows = np.concatenate([symbol.astype(np.float64), probability], axis=1)
-    keys = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))[:, 0]
-    _, first, kind = np.unique(keys, return_index=True, return_inverse=True)
-    order = np.argsort(first)  # classes in the order in which the states meet them
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    kind = rank[kind].reshape(num_actions, num_states).astype(np.int32)
+    p = p.astype(dtype)
+    cuts = np.searchsorted(a, np.arange(num_actions + 1))
+    each = [[part[start:end] for part in (y, z, p)] for start, end in pairwise(cuts)]
+    alike = all(all(map(np.array_equal, own, each[0])) for own in each[1:])
+    if alike:
+        (y, z, p), a = each[0], np.zeros(len(each[0][0]), np.int64)
+    number = 1 if alike else num_actions
+    kind, symbol, probability = _distinct(a * num_states + y, z, p, number * num_states)
+    kind = kind.reshape(number, num_states)
     if (kind == kind[0]).all():
         kind = kind[:1]
-    return {"kind": kind, "symbol": symbol[first[order]], "probability": probability[first[order]]}
+    return {"kind": kind, "symbol": symbol, "probability": probability}
+
+
+def _distinct(
+    row: np.ndarray, column: np.ndarray, p: np.ndarray, num_rows: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The class of each row [num_rows], and the classes as padded lists [C, L], in the order of their first rows.
+
+    Rows of equal length are compared with each other, so that none is padded to the longest.
+    """
+    count = np.bincount(row, minlength=num_rows)
+    begins = np.cumsum(count) - count
+    kind, examples = np.zeros(num_rows, np.int64), []
+    for length in np.unique(count):
+        rows = np.flatnonzero(count == length)
+        place = begins[rows][:, None] + np.arange(length)
+        keys = np.concatenate([column[place].astype(np.float64), p[place].astype(np.float64)], axis=1)
+        _, first, own = np.unique(_as_bytes(keys), return_index=True, return_inverse=True)
+        kind[rows] = len(examples) + own
+        examples += rows[first].tolist()
+    order = np.argsort(examples)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    chosen = np.array(examples)[order]
+    width = max(int(count.max(initial=0)), 1)
+    symbol, probability = np.zeros((len(chosen), width), np.int32), np.zeros((len(chosen), width), p.dtype)
+    for number, example in enumerate(chosen):
+        entries = slice(begins[example], begins[example] + count[example])
+        symbol[number, : count[example]], probability[number, : count[example]] = column[entries], p[entries]
+    return rank[kind].astype(np.int32), symbol, probability
+
+
+def _as_bytes(keys: np.ndarray) -> np.ndarray:
+    """The rows of `keys` [n, m] as n values that can be sorted; rows without entries are all alike."""
+    if keys.shape[1] == 0:
+        return np.zeros(len(keys), np.int8)
+    return np.ascontiguousarray(keys).view(np.dtype((np.void, keys.dtype.itemsize * keys.shape[1])))[:, 0]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 
 from jatpo.registry import Registry
-from jatpo.storage.blocked import BlockedObservation, BlockedTransition
+from jatpo.storage.blocked import BlockedObservation, BlockedTransition, SuccessorLists
 from jatpo.storage.dense import DenseObservation, DenseTransition
 from jatpo.storage.kernel_protocol import Observation, Sizes, Transition
 
 SMALL = 1 << 16  # a dense P of this many entries is kept dense whatever its sparsity
+LISTED = 1 << 17  # states from which on predecessor lists would take more room than they save time
 VARIABLE = "JATPO_STORAGE"
 
 Storage = tuple[type[Transition], type[Observation]]
@@ -27,6 +28,7 @@ def register(name: str, transition: type[Transition], observation: type[Observat
 
 register("dense", DenseTransition, DenseObservation)
 register("blocked", BlockedTransition, BlockedObservation)
+register("successors", SuccessorLists, BlockedObservation)
 _storages.protect()
 
 
@@ -48,7 +50,7 @@ def name_of(transition: Transition) -> str:
 
 def choose(name: str, nonzeros: int, sizes: Sizes) -> str:
     """The storage to use for (A, X, Z) and the `nonzeros` of P: `name`, or for "auto" what JATPO_STORAGE names,
-    and otherwise dense or blocked by size and sparsity."""
+    and otherwise dense, blocked or successors by size and sparsity."""
     if name == "auto":
         name = os.environ.get(VARIABLE) or "auto"
     if name != "auto":
@@ -58,4 +60,6 @@ def choose(name: str, nonzeros: int, sizes: Sizes) -> str:
     entries = num_actions * num_states * num_states
     full = entries <= SMALL or 4 * nonzeros > entries
     wide = num_actions * num_states * num_observations > max(16 * SMALL, 4 * entries)
+    if num_states >= LISTED:
+        return "successors"
     return "dense" if full and not wide else "blocked"

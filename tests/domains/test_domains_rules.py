@@ -7,12 +7,11 @@ takes some models of each domain under both rule sets; `slow` takes all 70 under
 import pytest
 
 import jatpo.domains
-from domain_worlds import RULES, builder, transcription
+from domain_worlds import RULES, TOLERANCE, assert_same_model, builder, same, transcription
 from oracles.domains import MAIN, POOL, transcribe
 from oracles.domains.overcooked import options
 from oracles.domains.rows import Rows
 
-TOLERANCE = 1e-6  # models are stored in single precision
 COINS = [("overcooked", 1, "as_run"), ("overcooked", 2, "as_run")]  # rows chosen by a coin: tested apart
 
 CHOSEN = [
@@ -57,29 +56,6 @@ SIZES = {
     "pentagon": [(2653, 5, 81)] * 3,
     "cit": [(4831, 5, 81)] * 3,
 }
-
-
-def same(found: dict[str, float], expected: dict[str, float]) -> bool:
-    """Equal supports and equal probabilities to single precision."""
-    return found.keys() == expected.keys() and all(
-        abs(found[k] - p) <= TOLERANCE for k, p in expected.items()
-    )
-
-
-def assert_same_model(found: Rows, expected) -> None:
-    assert found.states == expected.states
-    assert found.actions == expected.actions
-    assert found.observations == expected.observations
-    assert found.discount == pytest.approx(expected.discount, abs=TOLERANCE)
-    assert same(found.start, expected.start), "start"
-    for state in expected.states:
-        assert found.reward(state) == expected.reward(state), f"reward in {state}"
-        for action in expected.actions:
-            for kind, got, wanted in [
-                ("transition from", found.transition(state, action), expected.transition(state, action)),
-                ("observation in", found.observation(action, state), expected.observation(action, state)),
-            ]:
-                assert same(got, wanted), f"{kind} {state!r} after {action}: {got}, expected {wanted}"
 
 
 @pytest.mark.parametrize(("name", "model", "rules"), SOME)

@@ -1,5 +1,9 @@
 """Gridworld: two agents on an open 5 x 5 board, two goal cells."""
 
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
 from oracles.domains.grid import OBSERVATIONS, sensor
 from oracles.domains.transcription import GRID_MOVES, Transcription, assemble, gather, uniform
 
@@ -9,16 +13,17 @@ POOL = """
 """
 
 
-def goals_of(model: int) -> tuple:
+def goals_of(model: int, size: int = 5) -> tuple:
+    """The two goals; on a larger board each at the same part of the way from edge to edge, halves rounded up."""
+
+    def place(digit: str) -> int:
+        return math.floor(Fraction(int(digit) * (size - 1), 4) + Fraction(1, 2))
+
     first, second = POOL.split()[model].split("-")
-    return (int(first[0]), int(first[1])), (int(second[0]), int(second[1]))
+    return (place(first[0]), place(first[1])), (place(second[0]), place(second[1]))
 
 
-def outside(cell: tuple) -> bool:
-    return not (0 <= cell[0] <= 4 and 0 <= cell[1] <= 4)
-
-
-def move(cell: tuple, action: str, slip: float) -> dict:
+def move(cell: tuple, action: str, slip: float, outside: Callable) -> dict:
     """{cell: probability} after one agent's move."""
     dx, dy = GRID_MOVES[action]
     there = (cell[0] + dx, cell[1] + dy)
@@ -42,19 +47,22 @@ def teammate_action(cell: tuple, goals: tuple) -> str:
     return "stay"
 
 
-def transcribe(model: int, rules: str, epsilon: float) -> Transcription:
-    first, second = goals_of(model)
+def transcribe(model: int, rules: str, epsilon: float, size: int = 5) -> Transcription:
+    first, second = goals_of(model, size)
     teammate_slip = epsilon if rules == "as_run" else 0.0
-    cells = [(column, row) for row in range(5) for column in range(5)]
+    cells = [(column, row) for row in range(size) for column in range(size)]
     situations = [(agent, teammate) for agent in cells for teammate in cells]
+
+    def outside(cell):
+        return not (0 <= cell[0] < size and 0 <= cell[1] < size)
 
     def solved(situation):
         return situation == (first, second) or situation == (second, first)
 
     def step(situation, action):
         agent, teammate = situation
-        agents = move(agent, action, epsilon)
-        teammates = move(teammate, teammate_action(teammate, (first, second)), teammate_slip)
+        agents = move(agent, action, epsilon, outside)
+        teammates = move(teammate, teammate_action(teammate, (first, second)), teammate_slip, outside)
         return gather([((a, t), p * q) for a, p in agents.items() for t, q in teammates.items()])
 
     def see(action, situation):
