@@ -3,7 +3,7 @@ PYTHON ?= python3
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo pictures test contracts slow lint style formatted types format clean
+.PHONY: help demo shell pictures docs package test contracts slow lint style formatted types words format clean
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
@@ -17,6 +17,19 @@ help: ## show this list
 demo: .venv/ready ## reproduce the paper on three small domains, with a report to open in a browser
 	$(call say,reproducing the paper on three small domains: about a minute)
 	@$(BIN)/jatpo reproduce $(DEMO)
+
+shell: .venv/ready ## open a shell in which jatpo and python are those of .venv
+	@bash --rcfile <(cat ~/.bashrc 2>/dev/null; echo 'source .venv/bin/activate') -i
+
+docs: .venv/ready-docs ## build the site in build/docs/html, tutorials executed
+	$(call say,documentation)
+	@mkdir -p build/docs
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/docs/doctrees docs build/docs/html
+	@echo "open build/docs/html/index.html"
+
+package: .venv/ready ## build wheel and sdist into dist/, install each in a clean environment, and try it
+	$(call say,wheel and sdist)
+	@bash .ci/package $(PYTHON)
 
 pictures: .venv/ready ## draw the pictures of the README from the demo's results
 	$(call say,drawing docs/images)
@@ -34,8 +47,12 @@ slow: .venv/ready ## run the slow tests, and those on equal bits, with optimised
 	$(call say,slow tests)
 	@XLA_FLAGS= $(BIN)/python -m pytest -m "slow or bits" $(ARGS)
 
-lint: .venv/ready-lint ## check style (ruff) and types (pyright, on an installed copy)
-	@$(MAKE) --no-print-directory --keep-going style formatted types
+lint: .venv/ready-lint ## check style (ruff), words and types (pyright, on an installed copy)
+	@$(MAKE) --no-print-directory --keep-going style formatted words types
+
+words: .venv/ready-lint
+	$(call say,plain English)
+	@$(BIN)/python .ci/words.py
 
 style: .venv/ready-lint
 	$(call say,ruff check)
@@ -65,6 +82,11 @@ clean: ## remove the environment, caches and builds
 	$(call say,installing jatpo and what it needs into .venv (some minutes the first time))
 	@$(PYTHON) -m venv .venv
 	@$(PIP) install -c constraints.txt -e '.[test]'
+	@touch $@
+
+.venv/ready-docs: .venv/ready
+	$(call say,installing Sphinx into .venv)
+	@$(PIP) install -c constraints.txt -e '.[docs]'
 	@touch $@
 
 .venv/ready-lint: .venv/ready
