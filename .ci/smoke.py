@@ -1,6 +1,7 @@
 """What must work where jatpo has been installed from a wheel or an sdist: a library, a solver, ATPO, its data files."""
 
 import jax
+
 import jatpo
 from jatpo.evaluate import published
 from jatpo.report import replay

@@ -15,23 +15,24 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 KEEP = "words: keep"
+THINGS = "model|share|solver|part|domain|agent|number|file|library|policy|directory|option"
 WORDS = {
     r"\bmend(s|ed|ing)?\b": "fix",
     r"\bfor ever\b": "forever, indefinitely",
     r"\bbetray(s|ed|ing)?\b": "reveal",
     r"\blearnt\b": "learned",
     r"\bgoes on\b|\bgone on with\b|\bgo on with\b": "resume, continue",
-    r"\bare over\b|\btime is over\b": "time limit reached, finished",
-    r"\bby its suffix\b": "unsupported file type '...'",
-    r"\bis no (model|share|solver|part|domain|agent|number|file|library|policy|directory|option)\b": "is not a ...",
+    r"\b(s|seconds|they|trials that) are over\b|\btime is over\b": "time limit reached, finished",
+    r"\bis no \w+ by its suffix\b": "unsupported file type '...'",
+    rf"(?<!there )(?<!There )\bis no ({THINGS})\b": "is not a ...",
     r"\btells? (what|which|how|whether|apart)\b|\btold apart\b": "report, return; distinguish",
-    r"\bwithout it\b": "default: ...",
+    r"; without it\b|\(.* without it\)": "default: ...",
     r"\bwith commas between\b": "comma-separated",
-    r"\bwhat (was )?promised\b|\bthan promised\b|\bpromised\b": "lower or upper bound, documented",
+    r"\bpromise[sd]?\b": "bound, claim",
     r"\bthe one that wins\b": "the best, maximiser",
-    r"\bmay follow\b": "successors",
+    r"\bwhat may follow\b": "successors",
     r"\bhow likely\b": "probability",
-    r"\bchance of\b|\bby chance\b": "probability of; at random",
+    r"\bchance of\b": "probability of",
     r"\bwhat fits\b": "likelihood",
     r"\ba key that means nothing\b": "unknown key",
 }

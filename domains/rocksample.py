@@ -1,7 +1,7 @@
 """RockSample(n, k): a rover on n x n cells samples k rocks of unknown quality and leaves to the east.
 
 From T. Smith and R. Simmons, "Heuristic Search Value Iteration for POMDPs", UAI 2004. One agent alone, no
-teammate: it is here for comparison of solvers with the literature, and is no part of `all`.
+teammate: it is here for comparison of solvers with the literature, and `all` does not include it.
 
 A sensor reads the quality of a rock at distance d right with probability (1 + 2^(-d / d0)) / 2. A good rock that is
 sampled earns 10 and is bad from then on, a bad one costs 10; leaving earns 10 and ends the episode; a move off the map

@@ -1,7 +1,7 @@
 """What an agent's results depend on, in a form that fits into a manifest: what it may see and know, its parameters, its
 program.
 
-Numbers stand as they are, arrays as a digest of their bytes. The agents of jatpo are told apart by its version. Of
+Numbers stand as they are, arrays as a digest of their bytes. The agents of jatpo are distinguished by its version. Of
 anybody else's the code counts: the instructions of its functions, the constants and defaults in them, what they close
 over, and in turn the functions, classes and values of the same file that they use by name. Code of other files and
 attributes of other objects are not looked at.
@@ -23,7 +23,7 @@ from jatpo.disk import digest
 from jatpo.evaluate.agents.protocol import ON_HOST, Agent
 
 DIGITS = 16
-OWN = "jatpo."  # modules whose code is told by the version
+OWN = "jatpo."  # modules whose code is distinguished by the version
 
 
 def fingerprint(agent: Agent) -> Mapping[str, object]:

@@ -204,7 +204,7 @@ def play(
         return refill(places._replace(carry=carry, step=places.step + 1, sure=done, fault=fault), over)
 
     def refill(places: Places, over: Array) -> Places:
-        """Keep the results of trials that are over and let others take their places."""
+        """Keep the results of trials that have ended and let others take their places."""
         slot = jnp.where(over, places.trial, capacity)
         returns = places.returns.at[slot].set(places.carry.returns)
         discounted = places.discounted.at[slot].set(places.carry.discounted)

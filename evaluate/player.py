@@ -110,7 +110,9 @@ class Player:
         number = 0 if true_model is None else whole_number("true model", true_model, count)
         truth = jnp.full(1, number, jnp.int32)
         self._traced = jax.tree.map(jnp.asarray, agent)
-        everything = context_of(scenario, needed(agent, {} if solved is None else solved), scenario.prior[:, None])
+        everything = context_of(
+            scenario, needed(agent, {} if solved is None else solved), scenario.prior[:, None]
+        )
         self._context = permit(agent, everything, jnp.asarray(informed(agent)), truth)
         numbers = jnp.zeros(1, jnp.int32)
         check_shapes(

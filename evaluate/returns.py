@@ -64,7 +64,7 @@ def draw_noise(key: Array, scenario: Scenario, horizon: int, trials: np.ndarray)
 def true_values(context: Context, memory: Mixture, truth: Array) -> Array:
     """A critic for agents that filter every model: the true model's best vector for each action [A, N].
 
-    It may know the true model, since it trains the agent and is no part of it.
+    It may know the true model, since it trains the agent and does not belong to it.
     """
     values = model_values(context, memory)  # [K, A, N]
     own = jnp.take_along_axis(values, truth[None, None, :], axis=0)[0]

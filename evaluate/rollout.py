@@ -168,7 +168,7 @@ def rollout(
 
 
 def _needs_steps(names: Sequence[str]) -> bool:
-    """Whether every step has to be kept, and trials cannot give up their places when they are over."""
+    """Whether every step has to be kept, and trials cannot give up their places when they end."""
     return any(name not in loops.OF_TRIAL for name in names)
 
 

@@ -1,7 +1,7 @@
 """What a trial is drawn from: the true models, the agents' library, and which models belong to a trial's library.
 
 A trial draws its true model, then its library: the true model and others at random, `size` in all (the
-whole library by default), or with `leave_out` all but the true model. A model that is no part of a trial's
+whole library by default), or with `leave_out` all but the true model. A model that does not belong to a trial's
 library has prior 0 there, so trials with different libraries run side by side. True model k and model k of the
 library belong together; they differ only where agents are given a wrong library.
 """

@@ -9,9 +9,9 @@ The vectors v are those of the joint problem. They know what an observation will
 mixes policies that each believe to know it. A vector of a single model, with the worst case in all others, is one of
 the joint problem too, and the best where that model is all but certain: those are asked as well.
 
-A vector promises what a plan earns, and the vectors that go on with the plan may have been dropped. Where an action
-leaves p(k) b_k as it was, and would do so whatever is seen, a rule without a coin repeats it for ever: unless that
-earns what was promised, the next action is drawn as ATPO would draw it.
+A vector claims what a plan earns, and the vectors that continue the plan may have been dropped. Where an action
+leaves p(k) b_k as it was, and would do so whatever is seen, a rule without a coin repeats it indefinitely: unless that
+earns what was claimed, the next action is drawn as ATPO would draw it.
 
 The upper bound of the joint problem is a certificate: no agent that starts from this library and prior, and sees no
 more than observations, has a higher discounted value.
@@ -108,7 +108,7 @@ def deviation(joint: Array, values: Array, middle: Array) -> Array:
 
 
 def looks_after(models: POMDP, actions: Array) -> Array:
-    """For each state a number that tells what may be seen there after `actions` [N]: [K, X, N].
+    """For each state a number that stands for what may be seen there after `actions` [N]: [K, X, N].
 
     It is the mean of the observations' own numbers, which differ where what may be seen differs.
     """
@@ -134,7 +134,7 @@ def flat(policy: Policy, joint: Array) -> tuple[Policy, Array]:
 
 
 def scores(policy: Policy, joint: Array) -> Array:
-    """What each vector [V, K, X] promises at joint beliefs [K, X, N]: [V, N]."""
+    """What each vector [V, K, X] is worth at joint beliefs [K, X, N]: [V, N]."""
     whole, flattened = flat(policy, joint)
     return whole.vectors @ flattened
 

@@ -44,6 +44,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("Evaluation", "experiment", "jatpo.cli.experiments", "experiment"),
     Command("Evaluation", "run", "jatpo.cli.study", "run"),
     Command("Evaluation", "watch", "jatpo.cli.watch", "watch"),
+    Command("Evaluation", "serve", "jatpo.cli.serve", "serve"),
     Command("Evaluation", "reproduce", "jatpo.cli.reproduce", "reproduce"),
     Command("Evaluation", "learn", "jatpo.cli.learn", "learn"),
     Command("Evaluation", "plot", "jatpo.cli.plot", "plot"),

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-COMPLETING = "_JATPO_COMPLETE"  # set by a shell that asks what may follow on its command line
+COMPLETING = "_JATPO_COMPLETE"  # set by a shell that asks how its command line can continue
 INTERRUPTED = "interrupted; run the same command again to continue"
 REMEDIES = {
     "ENOSPC": "free some space and run the same command again",

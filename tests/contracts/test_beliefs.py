@@ -112,7 +112,7 @@ def test_what_is_dropped_bounds_the_error(case, name, storage):
                 dropped_some |= missing > 0
                 assert np.abs(found - wanted[t]).sum() / 2 <= float(beliefs.error_bound(missing)) + 1e-5
                 assert found.sum() == pytest.approx(1, abs=1e-5)
-                if log_evidence == -np.inf:  # what was dropped explains it: nothing is promised any more
+                if log_evidence == -np.inf:  # what was dropped explains it: no bound holds any more
                     assert missing > 1e6
                     break
                 assert exact - np.log1p(missing) - 1e-4 <= total <= exact + 1e-4

@@ -74,3 +74,15 @@ def test_the_quickstart_runs_as_printed():
     returns = {name: trials.returns.mean() for name, trials in names["trials"].items()}
     assert returns["random"] < returns["atpo"] <= returns["perseus"] + 1
     assert "atpo" in printed
+
+
+def test_a_player_needs_no_more_than_two_names(monkeypatch, tmp_path):
+    """The first lines of the README: what is missing is solved."""
+    import tiny_domain
+
+    tiny_domain.stand_in(monkeypatch)
+    with tiny_domain.registered() as name:
+        player = jatpo.agent("atpo", name)
+        player.reset()
+        player.observe(player.act(), 0)
+    assert player.posterior.shape == (3,)

@@ -27,7 +27,7 @@ def test_plant_missing_neighbours_become_the_lowest(world, rules):
 
 @pytest.mark.parametrize("rules", RULES)
 def test_plant_third_neighbour_of_the_hub(world, rules):
-    """From room 1: 0, 2, 3. The human in 3 goes on to 4 and ends the exploration."""
+    """From room 1: 0, 2, 3. The human in 3 moves on to 4 and ends the exploration."""
     domain = world("abandoned-power-plant", 0, rules)
     here = "robot 1 human 3 done 110"
     for action, room in [("first", 0), ("second", 2), ("third", 3)]:

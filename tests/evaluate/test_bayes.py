@@ -1,4 +1,4 @@
-"""The agent that acts by the joint problem: its choice by hand, its promise by simulation, and its certificate."""
+"""The agent that acts by the joint problem: its choice by hand, its value by simulation, and its certificate."""
 
 from functools import partial
 
@@ -33,7 +33,7 @@ def keys(count: int):
 
 
 def known(library: Library, joint: Policy, prior, alone: Policy | None = None) -> Context:
-    """What the agent knows; the single models' policies `alone` promise nothing unless they are given."""
+    """What the agent knows; the single models' policies `alone` claim nothing unless they are given."""
     actions = jnp.arange(library.num_actions, dtype=jnp.int32)
     if alone is None:
         low = jnp.full((library.num_models, 1, library.num_states), -1e3, joint.vectors.dtype)
@@ -117,7 +117,7 @@ def test_it_is_registered_and_keeps_what_atpo_keeps():
         np.testing.assert_array_equal(agent.report(context, ours)[name], value)
 
 
-# ---------------------------------------------------------------- a promise that nothing keeps
+# ---------------------------------------------------------------- a claim that nothing keeps
 
 
 def door(opens: float = 1.0, alike: bool = True, pays: float = -1.0) -> Library:
@@ -142,7 +142,7 @@ def door(opens: float = 1.0, alike: bool = True, pays: float = -1.0) -> Library:
 
 
 def acting(library: Library):
-    """The agent with a joint vector that wants action 0 whatever comes and promises 0; ATPO would take 1 or 2."""
+    """The agent with a joint vector that wants action 0 whatever comes and claims 0; ATPO would take 1 or 2."""
     joint = bayes.spread(Policy(jnp.zeros((1, 4)), jnp.zeros(1, jnp.int32)), library)
     alone = Policy(jnp.full((2, 1, 2), -1e3), jnp.array([[1], [2]], jnp.int32))
     context = known(library, joint, jnp.full((2, 1), 0.5), alone)
@@ -155,11 +155,11 @@ def acting(library: Library):
     ("library", "wanted"),
     [
         (door(), [0, 0.5, 0.5]),
-        (door(pays=0.0), [1, 0, 0]),  # it earns what is promised
+        (door(pays=0.0), [1, 0, 0]),  # it earns what is claimed
         (door(alike=False), [1, 0, 0]),  # it may yet be told
         (door(opens=0.5), [1, 0, 0]),  # it has failed, and may not fail again
     ],
-    ids=["for ever", "paid", "telling", "slipping"],
+    ids=["indefinitely", "paid", "telling", "slipping"],
 )
 def test_what_never_changes_anything_is_not_repeated(library, wanted):
     act, update, memory = acting(library)
@@ -181,13 +181,13 @@ def test_it_goes_on_by_its_vectors_when_something_has_changed():
     np.testing.assert_allclose(act(memory)[:, 0], [1, 0, 0])
 
 
-# ---------------------------------------------------------------- what is promised is earned
+# ---------------------------------------------------------------- what is claimed is earned
 
 
 def doors() -> list[Example]:
-    """Two tigers who have to be told apart: one growls where it is, the other where it is not.
+    """Two tigers that have to be distinguished: one growls where it is, the other where it is not.
 
-    Who takes one for the other opens the wrong door; a third sound, heard now and then, tells which of them it is.
+    Who takes one for the other opens the wrong door; a third sound, heard now and then, reveals which of them it is.
     """
     plainly, falsely = tiger(0.8, discount=0.8), tiger(0.2, discount=0.8)
     told = []
@@ -215,7 +215,7 @@ def solved_doors():
 
 
 def test_the_promise_is_kept_and_the_certificate_holds(solved_doors):
-    """The agent earns what its vectors promise; no agent that knows only the library passes the upper bound."""
+    """The agent earns what its vectors claim; no agent that knows only the library passes the upper bound."""
     task, joint = solved_doors
     trials, horizon = 4096, 60
     rest = 100 * 0.8**horizon / 0.2

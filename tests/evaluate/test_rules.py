@@ -37,7 +37,7 @@ def ready(models, storage="dense", prior=None, policies=None):
 
 
 def revealing(count: int = 2, seed: int = 0) -> list[random_models.Example]:
-    """Models whose observation betrays the state."""
+    """Models whose observation reveals the state."""
     random = np.random.default_rng(seed)
     found = [random_models.plain(random, 4, 3, 4, zeros=0.3) for _ in range(count)]
     return [model._replace(observation=np.broadcast_to(np.eye(4), (3, 4, 4)).copy()) for model in found]
@@ -123,7 +123,7 @@ def test_commit_follows_a_model_until_it_falls_behind(loyalty, x64):
     own = posterior[np.asarray(told["followed"]), np.arange(8)]
     assert (own > 0).all()
     behind = (own < posterior.max(axis=0) - 1e-9).any()
-    assert behind or loyalty > 0  # who is loyal for ever also follows models that are not the likeliest
+    assert behind or loyalty > 0  # who is always loyal also follows models that are not the likeliest
 
 
 # ---------------------------------------------------------------- what every action is worth

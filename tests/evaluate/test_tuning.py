@@ -1,4 +1,4 @@
-"""Tuning ATPO by gradient: it climbs, resumes where it was, and tells whether what it found transfers."""
+"""Tuning ATPO by gradient: it climbs, resumes where it was, and reports whether what it found transfers."""
 
 import json
 

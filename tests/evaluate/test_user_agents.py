@@ -81,7 +81,7 @@ def test_nothing_to_report_is_told(case):
         played(case, agent)
 
 
-# ---------------------------------------------------------------- what is told apart
+# ---------------------------------------------------------------- what is distinguished
 
 TEXT = """
 SHARE = 0.5

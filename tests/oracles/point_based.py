@@ -53,7 +53,7 @@ def assemble(transition, observation, reward, discount: float, vectors, action: 
 
 
 def blind_sweep(transition, reward, discount: float, vectors):
-    """One more step of each action for ever [A, X]."""
+    """One more step of each action forever [A, X]."""
     num_actions, num_states = transition.shape[:2]
     new = np.array(reward.T, float)
     for a, x, y in product(range(num_actions), range(num_states), range(num_states)):

@@ -66,7 +66,7 @@ def policy_trees(transition, observation, reward, discount, horizon: int):
 
 
 def blind(transition, reward, discount):
-    """The value vector of each action taken for ever [A, X]."""
+    """The value vector of each action taken forever [A, X]."""
     always = ([a] * len(reward) for a in range(len(transition)))
     return np.array([mdp.policy_values(transition, reward, discount, policy) for policy in always])
 
@@ -83,7 +83,7 @@ def interval(transition, observation, reward, discount, belief, horizon: int):
 
 
 def policy_interval(transition, observation, reward, discount, choose, belief, horizon: int):
-    """Two numbers with the value of acting by `choose(belief) -> [A]` probabilities for ever between them."""
+    """Two numbers with the value of acting by `choose(belief) -> [A]` probabilities forever between them."""
     lowest, highest = np.min(reward) / (1 - discount), np.max(reward) / (1 - discount)
 
     def value(belief, horizon: int):

@@ -4,27 +4,14 @@ Skipped where there is no browser. Nothing is installed or fetched: the driver i
 """
 
 import json
-import shutil
 
 import pytest
 
 import tiny_domain
+from browser import NEEDED, started
 from jatpo.report import page
 from report_rows import made
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-)
 PAPERS = {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 28)"}
 TEXTS = (
     "p, td, th, small, a, dt, dd, li, h1, h2, h3, figcaption, span.key, code, .replay label, .replay output"
@@ -47,10 +34,7 @@ for (const node of document.querySelectorAll("figure[id^=figure-] svg text")) {
 return found;
 """
 
-pytestmark = pytest.mark.skipif(
-    not (BROWSER and DRIVER),
-    reason="no chromium and chromedriver here: install Debian's chromium and chromium-driver",
-)
+pytestmark = NEEDED
 
 
 @pytest.fixture(scope="module")
@@ -72,15 +56,7 @@ def report(tmp_path_factory, episode):
 
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory):
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = BROWSER
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    driver = started(tmp_path_factory.mktemp("profile"))
     yield driver
     driver.quit()
 

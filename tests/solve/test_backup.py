@@ -1,4 +1,4 @@
-"""The batched backup against nested loops, on every structure of P and O that its plans tell apart."""
+"""The batched backup against nested loops, on every structure of P and O that its plans distinguish."""
 
 from itertools import product
 
