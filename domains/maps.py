@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from jatpo import memory
+
+PAIR_BYTES = 2000  # that a state, a pair of cells, takes while a model is built
 NTU = """
 ###S##
 #G..G#
@@ -62,4 +65,6 @@ S###S#########
 
 def open_map(width: int, height: int) -> str:
     """A map without walls."""
+    cells = width * height
+    memory.require(cells**2 * PAIR_BYTES, f"a grid of {width} x {height} cells", "make it smaller")
     return "\n".join(["." * width] * height)

@@ -28,6 +28,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
@@ -39,6 +40,7 @@ from jatpo.evaluate.case import Case, Stage
 from jatpo.evaluate.results_store import Store
 from jatpo.evaluate.session import Cell, Played, Session
 from jatpo.evaluate.solved import SolveOptions, load_solved
+from jatpo.evaluate.trial_rows import TrialRows
 from jatpo.events import Event, OnEvent, ignore
 from jatpo.files import load
 from jatpo.files.sources import ALL, named_sources
@@ -87,6 +89,7 @@ class Experiment:
     keys: ClassVar[
         Mapping[str, Sequence[str]]
     ] = {}  # tables that grow: rows replace earlier ones with equal keys
+    streams: ClassVar[Sequence[str]] = ()  # tables of `TrialRows`: written as CSV only, in pieces
     without: ClassVar[Sequence[str]] = ()  # shared options that its command does not have
 
     @classmethod
@@ -166,8 +169,9 @@ def run(
     """The tables of an experiment, by name.
 
     `sources` are libraries or their names (default: the experiment's). With `store`, a directory, everything is kept
-    there and the same call resumes. `on_case` gets each library with its solutions when its tables are written.
-    `replace`: results of a library that has changed since are set aside and made again; otherwise they are an error.
+    there and the same call resumes; tables of single trials are there only. `on_case` gets each library with its
+    solutions when its tables are written. `replace`: results of a library that has changed since are set aside and made
+    again; otherwise they are an error.
     """
     config = config or Config()
     if config.rules not in experiment.rules:
@@ -175,12 +179,14 @@ def run(
     chosen = choose_agents(agents or experiment.agents, config.preset)
     given = [sources] if isinstance(sources, str | Library) else sources
     stages = experiment.stages(chosen_sources(given or experiment.sources), config)
-    kept = Store(store, experiment.name, experiment.settings(config), replace=replace) if store else None
+    settings = experiment.settings(config)
+    kept = Store(store, experiment.name, settings, on_event, replace=replace) if store else None
     session = Session(config.seed, kept, on_event)
     rows: dict[str, list[Row]] = {
         name: list(kept.read_table(name)) if kept else [] for name in experiment.keys
     }
     solving: list[Case] = []
+    streams: dict[str, TrialRows] = {}
 
     def cases() -> Iterator[Case]:
         for stage in stages:
@@ -189,10 +195,16 @@ def run(
 
     for tables in experiment.play(session, cases()):
         for name, more in tables.items():
+            if name in experiment.streams:
+                streams[name] = streams.get(name, TrialRows()) + more  # type: ignore[operator]
+                if kept:
+                    kept.write_stream(name, streams[name], on_event)
+                continue
             keys = experiment.keys.get(name)
-            rows[name] = merge(rows[name], more, keys) if keys else [*rows.get(name, ()), *more]
-            if kept:
-                kept.write_table(name, Table(rows[name]))
+            joined = (
+                partial(merge, rows=more, keys=keys) if keys else partial(_after, rows.get(name, ()), more)
+            )
+            rows[name] = kept.merge_table(name, joined) if kept else joined(rows.get(name, []))
         for case in solving:
             on_case(case)
         solving.clear()
@@ -200,7 +212,13 @@ def run(
         rows[name] = list(more)
         if kept:
             kept.write_table(name, Table(rows[name]))
-    return {name: Table(found) for name, found in rows.items()}
+    return {name: Table(found) for name, found in {**rows, **({} if kept else streams)}.items()}
+
+
+def _after(before: Sequence[Row], more: Sequence[Row], found: Sequence[Row]) -> list[Row]:
+    """The rows of this run so far and `more`; those `found` on disk are of an earlier run."""
+    del found
+    return [*before, *more]
 
 
 def _solve(

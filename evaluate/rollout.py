@@ -113,9 +113,11 @@ def run_chunks(
 
 def _shares(chunks: list[int], devices: int, together: int) -> Iterator[list[list[int]]]:
     """Rounds of chunks, each as one share of at most `together` for every device; shares may be empty."""
-    while chunks:
-        each = min(-(-len(chunks) // devices), together)
-        now, chunks = chunks[: each * devices], chunks[each * devices :]
+    first = 0
+    while first < len(chunks):
+        each = min(-(-(len(chunks) - first) // devices), together)
+        now = chunks[first : first + each * devices]
+        first += each * devices
         yield [now[at * each : (at + 1) * each] for at in range(devices)]
 
 

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jax
+import numpy as np
 
+from jatpo import memory
 from jatpo.disk import Checkpoints
 from jatpo.errors import JatpoError
 from jatpo.evaluate.agents.protocol import Agent
@@ -22,9 +24,11 @@ from jatpo.evaluate.results_store import Store
 from jatpo.evaluate.rollout import TOGETHER, chunk_size, run_chunks
 from jatpo.evaluate.scenario import Scenario
 from jatpo.evaluate.solved import Solved
-from jatpo.evaluate.trials import Trials, concatenate
+from jatpo.evaluate.trials import Trials
 from jatpo.events import Event, OnEvent, ignore
 from jatpo.tables import Row
+
+BYTES = 48  # of a trial's results while they are gathered and compared
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,44 @@ class Pace:
         return (self._times[-1] - self._times[0]) / later if later > 0 else None
 
 
+class Gathered:
+    """The trials of a cell, filled in chunk by chunk: nothing but the arrays themselves grows with their number."""
+
+    def __init__(self, trials: int, size: int) -> None:
+        self._trials, self._size = trials, size
+        self._whole: Trials | None = None
+        self._done: set[int] = set()
+
+    @property
+    def count(self) -> int:
+        """How many chunks there are."""
+        return len(self._done)
+
+    def missing(self, num_chunks: int) -> list[int]:
+        """The numbers of the chunks that are not there."""
+        return [chunk for chunk in range(num_chunks) if chunk not in self._done]
+
+    def put(self, chunk: int, trials: Trials) -> None:
+        """Fill in a chunk; trials beyond those wanted are dropped."""
+        first = chunk * self._size
+        left = min(self._size, self._trials - first)
+        if self._whole is None:
+            self._whole = jax.tree.map(
+                lambda leaf: np.empty((self._trials, *leaf.shape[1:]), leaf.dtype), trials
+            )
+
+        def fill(whole: np.ndarray, part: np.ndarray) -> None:
+            whole[first : first + left] = part[:left]
+
+        jax.tree.map(fill, self._whole, trials)
+        self._done.add(chunk)
+
+    def trials(self) -> Trials:
+        """All of them."""
+        assert self._whole is not None  # there is at least one trial
+        return self._whole
+
+
 class Session:
     """Plays cells with one seed and, with a store, keeps their chunks. Nothing else plays trials of experiments."""
 
@@ -86,7 +128,12 @@ class Session:
 
     def play(self, cells: Sequence[Cell], title: str = "") -> list[Played]:
         """All cells in order; progress is that of all of them."""
-        total = sum(cell.num_chunks for cell in cells if cell.reason is None)
+        able = [cell for cell in cells if cell.reason is None]
+        total = sum(cell.num_chunks for cell in able)
+        trials = sum(cell.trials for cell in able)
+        memory.require(trials * BYTES, f"{title or 'the run'}: {trials} trials", "play fewer at once")
+        if able:
+            self.on_event(Event(title, 0, total, {"agent": able[0].agent.name, "trials": trials}))
         done, found = 0, []
         for cell in cells:
             reason = cell.reason
@@ -101,41 +148,44 @@ class Session:
         """One cell; `before` of `total` chunks were finished with earlier ones."""
         if cell.trials < 1:
             raise JatpoError(f"there are {cell.trials} trials to play: ask for at least one")
-        done = self._stored(cell)
-        missing = [chunk for chunk in range(cell.num_chunks) if chunk not in done]
         began, pace = time.perf_counter(), Pace()
+        gathered = Gathered(cell.trials, chunk_size(cell.scenario.library))
 
         def report(**figures: int) -> None:
-            self.on_event(Event(title, before + len(done), total, {"agent": cell.agent.name, **figures}))
+            share = before + gathered.count
+            self.on_event(Event(title, share, total, {"agent": cell.agent.name, **figures}))
 
-        if done:
-            report(stored=len(done))
+        self._take_stored(cell, gathered)
+        if gathered.count:
+            report(stored=gathered.count)
+        missing = gathered.missing(cell.num_chunks)
         key = jax.random.key(self.seed if cell.seed is None else cell.seed)
         what = (cell.agent, cell.scenario, cell.solved, cell.horizon)
         for chunk, result in run_chunks(key, *what, missing, cell.record):
-            done[chunk] = result
-            pace.tick()
             if self.store:
                 self.store.save(cell.part, cell.agent.name, chunk, result)
+            gathered.put(chunk, result)
+            pace.tick()
             report()
         if self.store and missing:
             self.store.add_seconds(f"{cell.part}/{cell.agent.name}", time.perf_counter() - began)
-        whole = concatenate([done[chunk] for chunk in range(cell.num_chunks)])
-        return Played(cell, jax.tree.map(lambda leaf: leaf[: cell.trials], whole), None, pace.seconds())
+        return Played(cell, gathered.trials(), None, pace.seconds())
 
-    def _stored(self, cell: Cell) -> dict[int, Trials]:
-        """The chunks that were played before, by number."""
+    def _take_stored(self, cell: Cell, gathered: Gathered) -> None:
+        """Put in the chunks that were played before."""
         store, agent = self.store, cell.agent
         if store is None:
-            return {}
+            return
         notes = [store.open_part(cell.part, cell.made_of)]
         solved = {name: cell.solved.digest(name) for name in agent.needs}
         made_of = {**fingerprint(agent), "solutions": solved, "record": cell.record}
         notes.append(store.open_agent(cell.part, agent.name, made_of))
         for text in filter(None, notes):
             self.on_event(Event(note=text))
-        chunks = [chunk for chunk in range(cell.num_chunks) if store.has(cell.part, agent.name, chunk)]
-        return {chunk: store.load(cell.part, agent.name, chunk) for chunk in chunks}
+        for chunk in range(cell.num_chunks):
+            found = store.load(cell.part, agent.name, chunk)
+            if found is not None:
+                gathered.put(chunk, found)
 
     def folder(self, *names: str) -> Path | None:
         """A folder of the results' directory, for something else that an experiment keeps; None without a store."""

@@ -1,14 +1,17 @@
 """Files, directories and checkpoints that are on disk whole or not at all, and digests of arrays.
 
 Everything is written under a draft name beside its target and then renamed, so an interrupted write leaves no trace and
-two processes that write the same thing cannot harm each other.
+two processes that write the same thing cannot harm each other. What a killed process left is removed by a later one
+(`jatpo.drafts`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
+import logging
 import os
 import shutil
 import uuid
@@ -18,12 +21,22 @@ from typing import Any, TextIO, TypeVar
 
 import numpy as np
 
+from jatpo.drafts import discard, draft_name
 from jatpo.errors import JatpoError
 from jatpo.events import Event, OnEvent, ignore
 
 SEAL = "seal.json"  # in a checkpoint: the digest of every other file, written last
 META = "meta"
 DAMAGED = ".damaged"
+DIGEST = "digest"
+OVERHEAD = 1 << 18  # bytes of a checkpoint beside its arrays
+REASONS = {  # what libraries say of a disk, in words of their own
+    "no space left": errno.ENOSPC,
+    "disk quota": errno.EDQUOT,
+    "read-only file system": errno.EROFS,
+    "permission denied": errno.EACCES,
+    "file too large": errno.EFBIG,
+}
 Arrays = dict[str, np.ndarray]
 T = TypeVar("T")
 
@@ -65,10 +78,29 @@ def read_json(path: str | os.PathLike[str], missing: Any = None) -> Any:
         return json.loads(Path(path).read_bytes())
     except FileNotFoundError:
         return missing
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise JatpoError(
             f"{path} cannot be read as JSON: remove it and run the command that made it again"
         ) from error
+
+
+def sealed(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON object with the digest of the rest of it."""
+    rest = {name: item for name, item in value.items() if name != DIGEST}
+    return {**rest, DIGEST: digest_json(rest)}
+
+
+def is_whole(value: Any) -> bool:
+    """Whether `value` is what `sealed` returned."""
+    return isinstance(value, dict) and value == sealed(value)
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a damaged file or directory, so that it is made anew and nothing is destroyed; its new place."""
+    aside = path.with_name(f"{path.name}-{uuid.uuid4().hex[:8]}{DAMAGED}")
+    with contextlib.suppress(OSError):  # another process was first
+        os.rename(path, aside)
+    return aside
 
 
 @contextlib.contextmanager
@@ -150,14 +182,22 @@ class Checkpoints:
         tree = {META: np.frombuffer(text.encode(), np.uint8)}
         tree |= {key: np.asarray(array) for key, array in arrays.items()}
         self.directory.mkdir(parents=True, exist_ok=True)
-        draft = _draft_name(self.directory / name)
+        target = self.directory / name
+        _check_space(self.directory, sum(array.nbytes for array in tree.values()))
+        draft = draft_name(target)
         try:
-            ocp.PyTreeCheckpointer().save(draft, tree)
-            (draft / SEAL).write_text(json.dumps(_file_digests(draft)))
-            with contextlib.suppress(OSError):  # another process was first, with the same content
-                os.rename(draft, self.directory / name)
+            with _as_os_errors(self.directory):
+                ocp.PyTreeCheckpointer().save(draft, tree)
+            with open(draft / SEAL, "w", encoding="ascii") as file:
+                json.dump(_file_digests(draft), file)
+                _flush(file)
+            try:
+                os.rename(draft, target)
+            except OSError:  # another process was first, with the same content
+                if not target.exists():
+                    raise
         finally:
-            shutil.rmtree(draft, ignore_errors=True)
+            discard(draft)
 
     def save_newest(
         self, prefix: str, number: int, meta: Mapping[str, Any], arrays: Mapping[str, Any]
@@ -189,10 +229,10 @@ class Checkpoints:
     def drop(self, names: Iterable[str]) -> None:
         """Remove checkpoints, renaming them first so that nobody finds half of one."""
         for name in names:
-            draft = _draft_name(self.directory / name)
+            draft = draft_name(self.directory / name)
             with contextlib.suppress(OSError):  # another process was first
                 os.rename(self.directory / name, draft)
-            shutil.rmtree(draft, ignore_errors=True)
+            discard(draft)
 
     def _restore(self, path: Path) -> tuple[dict[str, Any], Arrays]:
         import orbax.checkpoint as ocp  # takes seconds to import
@@ -206,28 +246,51 @@ class Checkpoints:
         return stored[META], {key: np.asarray(array) for key, array in tree.items()}
 
     def _set_aside(self, path: Path, reason: str) -> None:
-        aside = path.with_name(f"{path.name}-{uuid.uuid4().hex[:8]}{DAMAGED}")
-        with contextlib.suppress(OSError):
-            os.rename(path, aside)
+        aside = set_aside(path)
         text = f"the checkpoint {path} cannot be used ({reason[:200]}): set aside as {aside.name}"
         self.on_event(Event(note=text))
 
 
-def _draft_name(target: Path) -> Path:
-    return target.with_name(f".draft-{uuid.uuid4().hex}")
+def prepare() -> None:
+    """Import what saving needs. It takes seconds, which Ctrl-C would not leave for the state under way."""
+    import orbax.checkpoint  # noqa: F401
+
+
+def _check_space(directory: Path, size: int) -> None:
+    """Refuse a disk that is full before a library with many threads finds that out in each of them."""
+    if shutil.disk_usage(directory).free < size + OVERHEAD:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(directory))
+
+
+@contextlib.contextmanager
+def _as_os_errors(directory: Path) -> Iterator[None]:
+    """Failures of the disk in a library, which have many types, as `OSError` with the directory and no log of it."""
+    log = logging.getLogger("absl")
+    level = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(directory)) from error
+    except Exception as error:
+        text = str(error).lower()
+        code = next((code for words, code in REASONS.items() if words in text), None)
+        if code is None:
+            raise
+        raise OSError(code, os.strerror(code), str(directory)) from error
+    finally:
+        log.setLevel(level)
 
 
 @contextlib.contextmanager
 def _draft(target: Path) -> Iterator[Path]:
     """A name beside `target` whose file or directory takes its place when the block ends without an error."""
-    draft = _draft_name(target)
+    draft = draft_name(target)
     try:
         yield draft
         os.replace(draft, target)
     finally:
-        if draft.is_dir():
-            shutil.rmtree(draft, ignore_errors=True)
-        draft.unlink(missing_ok=True)
+        discard(draft)
 
 
 def _flush(file: Any) -> None:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 
+from jatpo import limits
 from jatpo.errors import JatpoError
 
 SHARE = 0.8  # of the free memory that one allocation may take
 
 
 def free_bytes() -> int:
+    """Bytes that this process may still allocate: what the machine has free and what its own limits leave."""
+    return min(_free_here(), limits.memory_left())
+
+
+def _free_here() -> int:
     """Free memory of this machine in bytes; a large number where the system does not report it."""
     try:
         with open("/proc/meminfo") as lines:

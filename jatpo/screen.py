@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import shutil
 import sys
 import unicodedata
@@ -51,6 +52,9 @@ def _plain_letter(letter: str) -> str:
     return base or ("" if unicodedata.combining(letter) else "?")
 
 
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
 codecs.register_error(REPLACE, _nearest)
 
 
@@ -61,6 +65,11 @@ def readable(text: str, stream: TextIO | None = None) -> str:
         return text.encode(encoding, REPLACE).decode(encoding)
     except (LookupError, UnicodeError):
         return text.encode("ascii", REPLACE).decode("ascii")
+
+
+def visible(text: str) -> str:
+    """`text` with ``?`` for control characters: names and messages must not command the terminal."""
+    return CONTROL.sub("?", text)
 
 
 def never_fail(*streams: TextIO | None) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from jatpo.errors import JatpoError
 from jatpo.plain import to_json
-from jatpo.screen import colourful, readable, terminal_width
+from jatpo.screen import colourful, readable, terminal_width, visible
 from jatpo.table_layout import Cells, fit, plain
 
 MISSING = "-"
@@ -50,14 +50,14 @@ class Column:
         return self.header or self.key.replace("_", " ")
 
     def text(self, value: Any) -> str:
-        """A cell for people; None is shown as ``-``."""
+        """A cell for people; None is shown as ``-``, a control character as ``?``."""
         if value is None:
             return MISSING
         if callable(self.format):
-            return self.format(value)
-        return (
-            format(value, self.format) if self.format and not isinstance(value, str) else format_cell(value)
-        )
+            return visible(self.format(value))
+        if self.format and not isinstance(value, str):
+            return format(value, self.format)
+        return visible(format_cell(value))
 
 
 @dataclass(frozen=True, repr=False)
@@ -170,10 +170,10 @@ class Table:
         return Cells(headers, short, lines, self._right(), [column.optional for column in columns])
 
     def _with_notes(self, lines: Iterable[str], width: int | None = None) -> list[str]:
-        notes = [readable(note) for note in self.notes]
+        notes = [visible(readable(note)) for note in self.notes]
         if width is not None:
             notes = [line for note in notes for line in textwrap.wrap(note, max(width, 20))]
-        return [*([readable(self.title)] if self.title else []), *lines, *notes]
+        return [*([visible(readable(self.title))] if self.title else []), *lines, *notes]
 
 
 def format_cell(value: Any) -> str:

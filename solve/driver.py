@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from jax import Array
 
-from jatpo import memory
+from jatpo import disk, interrupts, memory
 from jatpo.errors import JatpoError
 from jatpo.events import Event, OnEvent, ignore
 from jatpo.evidence import trimmed
 from jatpo.model import POMDP
 from jatpo.solve.base import Info, Solver, Status, Stop
 from jatpo.solve.cache import Cache, entry_key, settings_of
+from jatpo.solve.policy import NEVER
 from jatpo.solve.problem import Problem, key_words, prepare
 from jatpo.solve.solution import Solution
 
@@ -68,6 +69,8 @@ def solve_models(
     missing = list({job.entry: job for job in reversed(jobs) if job.entry not in found}.values())[::-1]
     for job in missing:
         _require_room(job)
+    if store and missing:
+        disk.prepare()
     problems = _problems(jobs, missing)
     for done, job in enumerate(missing):
         send = _Progress(job.label, done, len(missing), on_event)
@@ -140,7 +143,7 @@ def _refuse_unsolvable(job: Job) -> None:
             f"model {job.number} has discount {exact.discount!r}, which is 1 in {dtype}: {remedy}"
         )
     most = float(np.abs(exact.reward).max(initial=0.0)) / (1 - exact.discount)
-    if not most < float(np.finfo(dtype).max) / 4:
+    if not most < min(float(np.finfo(dtype).max) / 4, -NEVER / 10):  # less would look like padding
         raise JatpoError(
             f"model {job.number} has values up to {most:.2g}, which {dtype} does not hold: scale its rewards"
             + ("" if dtype == np.float64 else f" or {remedy}")
@@ -182,19 +185,22 @@ def _solve(
     """The solution of one model; its states are kept in `store` meanwhile."""
     solver = job.solver
     state, seconds = _start(job, problem, key, store)
-    saved, info, status = time.monotonic(), None, None
+    saved, info, status, whole = time.monotonic(), None, None, False
     try:
         while status is None:
             began = time.perf_counter()
-            state, info = solver.step(problem, key, state)
-            seconds += time.perf_counter() - began
+            with interrupts.deferred():  # a step may change its state in place
+                whole = False
+                state, info = solver.step(problem, key, state)
+                whole = True
+                seconds += time.perf_counter() - began
             status = info.status or job.stop.reached(info, seconds)
             send(info, seconds)
             if store and status is None and time.monotonic() - saved > save_every:
                 store.save_run(job.entry, info.stages, seconds, solver.pack(state))
                 saved = time.monotonic()
     except KeyboardInterrupt:
-        if store and info is not None:
+        if store and info is not None and whole:
             store.save_run(job.entry, info.stages, seconds, solver.pack(state))
             send.note(f"{Status.INTERRUPTED.value} after {info.stages} stages: {Status.INTERRUPTED.remedy}")
         raise

@@ -19,6 +19,7 @@ from jatpo.evaluate.experiment import Experiment, Tables, register
 from jatpo.evaluate.experiments.comparison_tables import shown
 from jatpo.evaluate.option_fields import option
 from jatpo.evaluate.session import Cell, Played
+from jatpo.evaluate.trial_rows import TrialRows
 from jatpo.evaluate.trials import Trials
 from jatpo.tables import Row, Table
 
@@ -32,6 +33,7 @@ class Comparison(Experiment):
 
     name = "evaluate"
     columns: ClassVar = {"summary": ()}
+    streams: ClassVar = ("trials",)
 
     baseline: str = option(OURS, "The agent that the others are compared with, trial by trial.", kept=False)
 
@@ -142,20 +144,10 @@ def _versus(
     return statistics.difference(base.returns, trials.returns, trials.truth, mix).interval(name)
 
 
-def trial_rows(case: Case, played: Sequence[Played]) -> list[Row]:
+def trial_rows(case: Case, played: Sequence[Played]) -> TrialRows:
     """Every trial as a row: domain, agent, trial, model, return."""
-    return [
-        {
-            "domain": case.name,
-            "agent": agent,
-            "trial": int(number),
-            "model": int(model),
-            "return": float(earned),
-        }
-        for agent, trials in by_agent(played).items()
-        if trials is not None
-        for number, model, earned in zip(trials.trial, trials.truth, trials.returns, strict=True)
-    ]
+    found = by_agent(played).items()
+    return TrialRows([(case.name, agent, trials) for agent, trials in found if trials is not None])
 
 
 def overall(tables: Tables, baseline: str = OURS) -> Tables:

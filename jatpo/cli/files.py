@@ -10,6 +10,7 @@ import typer
 
 from jatpo.cli.output import TEXT, Form, exports
 from jatpo.errors import JatpoError
+from jatpo.screen import visible
 from jatpo.tables import Table
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def convert(
         sizes = _sizes(value)
     assert form.write is not None  # of the formats that can be written
     form.write(value, target)
-    print(f"{target}: {sizes}")
+    print(f"{visible(str(target))}: {sizes}")
 
 
 def _is_policy(source: str) -> bool:
@@ -79,7 +80,7 @@ def info(
     print(table)
     for model in models:
         for warning in model["warnings"]:
-            print(f"{model['label']}: {warning}")
+            print(visible(f"{model['label']}: {warning}"))
 
 
 def check(
@@ -95,7 +96,7 @@ def check(
         return
     library = _load(source, rules)
     for label, model in zip(library.labels, library.members, strict=True):
-        print(f"ok: {label}, {_sizes(model)}")
+        print(f"ok: {visible(label)}, {_sizes(model)}")
 
 
 def _load(source: str, rules: str, quiet: bool = False) -> Library:
@@ -105,7 +106,7 @@ def _load(source: str, rules: str, quiet: bool = False) -> Library:
     library = load(source, rules=rules)
     if not quiet:
         for note in library.notes:
-            print(f"jatpo: note: {note}", file=sys.stderr)
+            print(f"jatpo: note: {visible(note)}", file=sys.stderr)
     return library
 
 

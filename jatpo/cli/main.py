@@ -12,8 +12,9 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from jatpo import interrupts
+
 COMPLETING = "_JATPO_COMPLETE"  # set by a shell that asks how its command line can continue
-INTERRUPTED = "interrupted; run the same command again to continue"
 REMEDIES = {
     "ENOSPC": "free some space and run the same command again",
     "EDQUOT": "free some space and run the same command again",
@@ -25,7 +26,16 @@ REMEDIES = {
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command line (by default the process's own) and exit with its code."""
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    interrupts.install()
+    try:
+        code = run(sys.argv[1:] if arguments is None else arguments)
+        interrupts.finish(code)
+    except BaseException:
+        if not interrupts.requested():
+            raise
+    if interrupts.requested():  # whatever it has become on its way here
+        interrupts.leave()
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -45,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
         _settle_output()
         return 141
     except KeyboardInterrupt:
-        return _complain(INTERRUPTED, code=130)
+        return _interrupted()
     except MemoryError:
         return _complain("out of memory; use blocked storage, fewer models at once or smaller batches")
     except OSError as error:
@@ -81,7 +91,7 @@ def _invoke(arguments: Sequence[str]) -> int:
     except typer.Exit as stop:
         return stop.exit_code
     except typer.Abort:
-        return _complain(INTERRUPTED, code=130)
+        return _interrupted()
     except typer.TyperException as error:
         return _complain(describe_usage_error(error, arguments))
     except JatpoError as error:
@@ -100,8 +110,17 @@ def describe_os_error(error: OSError) -> str:
 
 def _complain(message: str, code: int = 2) -> int:
     """Print `message` as one line on standard error; returns `code`."""
-    print("jatpo: " + " ".join(message.split()), file=sys.stderr)
+    from jatpo.screen import visible
+
+    print("jatpo: " + visible(" ".join(message.split())), file=sys.stderr)
     return code
+
+
+def _interrupted() -> int:
+    """Print what Ctrl-C did, where `main` does not."""
+    if interrupts.requested():
+        return interrupts.CODE
+    return _complain(interrupts.MESSAGE, interrupts.CODE)
 
 
 def _settle_output() -> None:

@@ -22,6 +22,7 @@ import typer
 from jatpo.cli.grouped import grouped
 from jatpo.errors import JatpoError
 from jatpo.plain import to_json
+from jatpo.screen import CONTROL
 
 if TYPE_CHECKING:
     from jatpo.tables import Table
@@ -81,4 +82,5 @@ def exports(function: Callable[..., None]) -> Callable[..., None]:
 
 def print_json(value: Any) -> None:
     """Print `value` as strict JSON: NaN and infinities become null, arrays become lists."""
-    print(json.dumps(to_json(value), indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(to_json(value), indent=2, ensure_ascii=False, allow_nan=False)
+    print(CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}" if found[0] != "\n" else "\n", text))

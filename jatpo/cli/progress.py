@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 from jatpo.events import Event
+from jatpo.screen import visible
 from jatpo.tables import format_cell
 
 BAR_WIDTH = 20
@@ -82,10 +83,10 @@ class Progress:
         parts.append(format_seconds(elapsed))
         if self._total and 0 < self._done < self._total:
             parts.append(f"{format_seconds(elapsed * (self._total - self._done) / self._done)} left")
-        return f"{self.title}: {', '.join(parts)}"
+        return visible(f"{self.title}: {', '.join(parts)}")
 
     def _print_note(self, text: str) -> None:
-        self._print_line(f"jatpo: note: {text}")
+        self._print_line(f"jatpo: note: {visible(text)}")
 
     def _print_line(self, line: str) -> None:
         if self._live is not None:

@@ -18,6 +18,7 @@ import typer
 from jatpo.cli.grouped import grouped
 from jatpo.cli.progress import Progress
 from jatpo.events import Event
+from jatpo.screen import visible
 
 if TYPE_CHECKING:
     from jatpo.evaluate.solved import SolveOptions
@@ -128,4 +129,4 @@ def shown(progress: Progress) -> OnEvent:
 def print_notes(notes: Sequence[str]) -> None:
     """Print notes on standard error."""
     for text in notes:
-        print(f"jatpo: note: {text}", file=sys.stderr)
+        print(f"jatpo: note: {visible(text)}", file=sys.stderr)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from jatpo.errors import JatpoError
+from jatpo.files.guard import check_regular
 from jatpo.registry import Registry
 
 HOLDS = ("model", "policy", "library")
@@ -83,13 +84,12 @@ def find(path: str | os.PathLike[str], *wanted: str, write: bool = False) -> For
 
 def read(path: str | os.PathLike[str], form: Format, *arguments: Any) -> Any:
     """The result of a reader; any other error than a `JatpoError` becomes one that names the file."""
-    if Path(path).is_dir():
-        raise JatpoError(f"{path} is a directory: name a file in it")
-    if not Path(path).is_file():
-        raise JatpoError(f"there is no file {path}: check the path")
+    check_regular(path)
     try:
         return form.read(path, *arguments)
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+    except RecursionError as error:
+        raise JatpoError(f"{path} cannot be read as {form.name}: it is nested too deeply") from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         if isinstance(error, JatpoError):
             raise
         raise JatpoError(f"{path} cannot be read as {form.name}: {type(error).__name__}: {error}") from error

@@ -26,10 +26,14 @@ from jatpo import domains
 from jatpo.errors import JatpoError, nearest
 from jatpo.files import formats
 from jatpo.files.combine import combine
+from jatpo.files.guard import check_toml, read_text
 from jatpo.files.policies import read_policy
+from jatpo.files.tokens import shown
 from jatpo.library import HORIZON, Library, Origin, Published
 from jatpo.model import POMDP
 
+MOST_MODELS = 4096
+LARGEST = (1 << 31) - 1  # whole numbers
 TOP = {
     "name": "text",
     "prior": "a list of numbers",
@@ -53,13 +57,20 @@ ENTRY = {
 def read_manifest(path: Path, rules: str = "as_run") -> Library:
     """The library of the TOML file at `path`; `rules` is for domains whose entry names no rule set."""
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise JatpoError(f"{path} is not a TOML file: {error}") from error
+        text = read_text(path, "library")
+        check_toml(text, path)
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        reason = str(error).partition(";")[0]
+        raise JatpoError(f"{path} is not a TOML file: {reason}") from error
     _check(table, TOP, str(path))
     match = table.get("match")
     if match not in (None, "name"):
         raise JatpoError(f"{path}: match = '{match}' is unknown: use match = \"name\" or leave it out")
+    if len(table.get("model", [])) > MOST_MODELS:
+        raise JatpoError(
+            f"{path} has {len(table['model'])} [[model]] tables: at most {MOST_MODELS} are possible"
+        )
     settings = {key: table[key] for key in ("beliefs", "tolerance") if key in table}
     return combine(
         [
@@ -110,7 +121,13 @@ def read_model(file: Path) -> Library:
 
 
 def _of_domain(entry: dict[str, Any], rules: str) -> Library:
-    options = {"model": entry.get("model"), **entry.get("overrides", {})}
+    overrides = entry.get("overrides", {})
+    known = domains.get(entry["domain"]).parameters
+    for name in overrides:
+        if name not in known:
+            hint = nearest(name, known) or f"; choose from {', '.join(known) or 'none'}"
+            raise JatpoError(f"domain '{entry['domain']}' has no parameter '{name}'{hint}")
+    options = {"model": entry.get("model"), **overrides}
     return domains.library(entry["domain"], entry.get("rules", rules), **options)
 
 
@@ -118,9 +135,11 @@ def _check(table: dict[str, Any], known: dict[str, str], where: str) -> None:
     """Refuse keys that are unknown and values of the wrong kind."""
     for key, value in table.items():
         if key not in known:
-            raise JatpoError(f"{where} has an unknown key '{key}'{nearest(key, known) or _choose(known)}")
+            raise JatpoError(
+                f"{where} has an unknown key '{shown(key)}'{nearest(shown(key), known) or _choose(known)}"
+            )
         if not _fits(value, known[key]):
-            raise JatpoError(f"{where} has {key} = {value!r}, expected {known[key]}")
+            raise JatpoError(f"{where} has {key} = {shown(repr(value))}, expected {known[key]}")
 
 
 def _choose(known: dict[str, str]) -> str:
@@ -133,12 +152,19 @@ def _fits(value: Any, kind: str) -> bool:
     if kind == "a table":
         return isinstance(value, dict)
     if kind == "a positive number":
-        return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+        return _is_number(value) and value > 0
     if kind == "a list of numbers":
-        return isinstance(value, list) and all(isinstance(part, int | float) for part in value)
+        return isinstance(value, list) and all(_is_number(part) for part in value)
     if kind == "[[model]] tables":
         return isinstance(value, list) and all(isinstance(part, dict) for part in value)
-    return isinstance(value, int) and not isinstance(value, bool) and value >= int(kind.split()[-2])
+    return _is_number(value) and isinstance(value, int) and int(kind.split()[-2]) <= value <= LARGEST
+
+
+def _is_number(value: Any) -> bool:
+    """Whether `value` is a number that a float can hold; NaN and infinities are none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) < 1e300
 
 
 formats.register(formats.Format("library", "library", (".toml",), read_manifest))

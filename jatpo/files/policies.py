@@ -22,6 +22,7 @@ from jatpo.errors import JatpoError
 from jatpo.files import appl, formats
 from jatpo.files.decimals import shortest
 from jatpo.files.formats import Format
+from jatpo.files.guard import open_file
 from jatpo.files.tokens import Window, number, run_of_floats
 from jatpo.model import POMDP
 from jatpo.solve.policy import NEVER, Policy
@@ -46,7 +47,7 @@ def write_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
 def _read_by(parse: Parse, path: str | os.PathLike[str], model: POMDP | None = None) -> Policy:
     """The policy that `parse` finds in the file, checked against the model."""
     name = os.fspath(path)
-    with open(name, "rb") as file:
+    with open_file(name, "policy", factor=16) as file:
         vectors, actions = parse(file, name, model)
     if model is not None:
         _check(vectors, actions, model, name)

@@ -14,8 +14,9 @@ from typing import BinaryIO
 
 import numpy as np
 
-from jatpo.errors import JatpoError, RenormalisedWarning
+from jatpo.errors import RenormalisedWarning
 from jatpo.files import bulk, model_builder, naming
+from jatpo.files.guard import open_file
 from jatpo.files.preamble import SPECS, Preamble
 from jatpo.files.spec import Body, Header, Spec, make_specs, numbers, refuse_improbable
 from jatpo.files.tokens import Window
@@ -33,13 +34,8 @@ def read_pomdp(path: str | os.PathLike[str], *, storage: str = "auto", dtype: ty
     """
     name = os.fspath(path)
     reader = Reader(name)
-    try:
-        with open(name, "rb") as file:
-            reader.read(file)
-    except IsADirectoryError as error:
-        raise JatpoError(f"{name} is a directory: name a .POMDP file in it") from error
-    except FileNotFoundError as error:
-        raise JatpoError(f"file {name} does not exist: check the path") from error
+    with open_file(name, "model") as file:
+        reader.read(file)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RenormalisedWarning)
         model = model_builder.model(

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from jatpo import interrupts
 from jatpo.errors import JatpoError
 from jatpo.events import Event, OnEvent, ignore
 from jatpo.learn import ascent
@@ -92,16 +93,20 @@ def fit(
     run = _begin(start, evaluate(start, held if len(held) else train))
     run = saved.load(run) if saved else run
     began, last_save = time.perf_counter() - run.seconds, time.perf_counter()
+    whole = True
     try:
         while not run.stopped:
-            _advance(run, parametrisation, data, train, held, settings, seed, evaluate)
+            with interrupts.deferred():
+                whole = False
+                _advance(run, parametrisation, data, train, held, settings, seed, evaluate)
+                whole = True
             run.seconds = time.perf_counter() - began
             on_event(Event(done=run.steps, total=settings.steps, figures=run.curve[-1]))
             if saved and (run.stopped or time.perf_counter() - last_save >= save_seconds):
                 saved.save(run)
                 last_save = time.perf_counter()
     except BaseException:
-        if saved and run.steps:
+        if saved and run.steps and whole:
             saved.save(run)
         raise
     return Fitted(

@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from jatpo.disk import replacing
 from jatpo.errors import JatpoError, nearest
+from jatpo.files.guard import check_depth, read_text
 from jatpo.learn.histories import Histories, History
 
 KINDS = ("actions", "observations")
@@ -28,7 +28,7 @@ def read_histories(
 ) -> Histories:
     """The histories in a file, for a model with these actions and observations."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_text(path, "histories")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise JatpoError(f"cannot read the histories {path} ({reason}): check the path") from error
@@ -48,9 +48,11 @@ def _holds(line: str) -> bool:
 def _history(line: str, where: str, places: dict[str, dict[str, int]]) -> History:
     """The history on one line; errors name the line."""
     try:
+        check_depth(line.encode(), where)
         record = json.loads(line)
     except ValueError as error:
-        raise JatpoError(f"{where}: invalid JSON ({error}): write one object per line") from error
+        reason = str(error).partition(";")[0]
+        raise JatpoError(f"{where}: invalid JSON ({reason}): write one object per line") from error
     if not isinstance(record, dict):
         raise JatpoError(f'{where}: expected an object {{"actions": [...], "observations": [...]}}')
     for kind in KINDS:

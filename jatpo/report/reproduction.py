@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from jatpo.disk import write_whole
+from jatpo.disk import sealed, write_whole
 from jatpo.evaluate import published
 from jatpo.evaluate.case import Case, Stage
 from jatpo.evaluate.experiment import Config, Experiment, Tables, run
@@ -40,6 +40,7 @@ class Reproduction(Experiment):
     name = "reproduce"
     trials = 32
     columns: ClassVar = {"summary": ()}
+    streams: ClassVar = comparison.Comparison.streams
 
     sizes: tuple[int, ...] = ()  # of libraries in the scaling experiment; empty: skipped
     pooled: str = POOL
@@ -144,7 +145,7 @@ def reproduce(plan: Plan, directory: str | os.PathLike[str], on_event: OnEvent =
 
     experiment = Reproduction(tuple(plan.sizes), plan.pool)
     tables = run(experiment, plan.names, None, config, place, progress, finish)
-    for name in (*results.TABLES, "trials"):
+    for name in results.TABLES:
         if name not in tables:  # left by an earlier, larger run
             for ending in ("csv", "json"):
                 (place / f"{name}.{ending}").unlink(missing_ok=True)
@@ -165,4 +166,4 @@ def _write_run(plan: Plan, place: Path) -> None:
         "command": command(plan),
         "finished": time.strftime("%Y-%m-%d %H:%M"),
     }
-    write_whole(place / results.RUN, json.dumps(described, indent=1, ensure_ascii=False) + "\n")
+    write_whole(place / results.RUN, json.dumps(sealed(described), indent=1, ensure_ascii=False) + "\n")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jatpo.disk import read_json
+from jatpo.disk import digest_json, is_whole, read_json
 from jatpo.errors import JatpoError
 
 Row = Mapping[str, Any]
@@ -50,13 +50,36 @@ class Results:
 
 
 def load(directory: str | os.PathLike[str]) -> Results:
-    """Read all tables that are in a directory of results."""
+    """Read all tables that are in a directory of results; one that has changed since it was written is refused."""
     path = Path(directory)
     if not (path / "manifest.json").is_file():
         raise JatpoError(
             f"{path} holds no results of jatpo: give the directory that 'jatpo reproduce --out' wrote"
         )
-    tables = {name: read_json(path / f"{name}.json", []) for name in TABLES}
+    manifest = _sealed(path / "manifest.json")
+    tables = {name: _table(path, name, manifest) for name in TABLES}
+    beside = path / "beyond"
+    other = _sealed(beside / "manifest.json") if (beside / "manifest.json").is_file() else {}
     for name in BEYOND:
-        tables[name] = read_json(path / f"{name}.json") or read_json(path / "beyond" / f"{name}.json", [])
-    return Results(tables, read_json(path / RUN, {}), read_json(path / "manifest.json", {}))
+        tables[name] = _table(path, name, manifest) or _table(beside, name, other)
+    return Results(tables, _sealed(path / RUN), manifest)
+
+
+def _table(path: Path, name: str, manifest: Mapping[str, Any]) -> Sequence[Row]:
+    """The rows of a table, whose digest is in the manifest."""
+    rows = read_json(path / f"{name}.json", [])
+    if rows and digest_json(rows) not in manifest.get("tables", {}).get(name, ()):
+        raise _changed(path / f"{name}.json")
+    return rows
+
+
+def _sealed(path: Path) -> Mapping[str, Any]:
+    """An object that carries its own digest; an empty one where there is no file."""
+    found = read_json(path, {})
+    if not is_whole(found) and (found or path.exists()):
+        raise _changed(path)
+    return found
+
+
+def _changed(path: Path) -> JatpoError:
+    return JatpoError(f"{path} is not as it was written: run the command that made it again")

@@ -1,19 +1,26 @@
 """Files and directories written whole, sealed checkpoints, digests."""
 
+import errno
+import json
 import os
 import stat
+import time
 
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
+from jatpo import drafts
 from jatpo.disk import (
     Checkpoints,
     check_file,
     digest,
     digest_json,
     from_arrays,
+    is_whole,
     new_directory,
     replacing,
+    sealed,
     to_arrays,
     write_whole,
 )
@@ -181,3 +188,76 @@ def test_one_that_the_caller_cannot_read_is_set_aside(kept):
     checkpoints, notes = kept
     assert checkpoints.load("run-002", lambda meta, arrays: arrays["y"]) is None
     assert "'y'" in notes[0] and checkpoints.names() == ["run-001"]
+
+
+def draft_of(pid: int, start: int = 1) -> str:
+    return f".draft-{drafts.machine()}-{pid}-{start}-0123456789abcdef"
+
+
+def test_only_drafts_of_dead_owners_that_are_old_are_removed(tmp_path):
+    ours = drafts.draft_name(tmp_path / "x").name
+    dead = 2**22 + 1  # above the largest number of a process
+    names = [ours, draft_of(dead), draft_of(os.getpid(), 1), ".draft-00000000-1-1-abc", ".draft-abc", "draft"]
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "half").write_text("")
+    assert drafts.sweep(tmp_path) == []  # none is old
+    for name in names:
+        os.utime(tmp_path / name, (0, 0) if name == ".draft-abc" else (time.time() - 3600,) * 2)
+    swept = {path.name for path in drafts.sweep(tmp_path)}
+    assert swept == {draft_of(dead), draft_of(os.getpid(), 1), ".draft-abc"}
+    assert set(os.listdir(tmp_path)) == set(names) - swept
+
+
+def test_what_a_killed_process_left_goes_with_a_later_write(tmp_path):
+    stale = tmp_path / draft_of(2**22 + 1)
+    beside = tmp_path / f"{stale.name}.orbax-checkpoint-tmp-0"
+    stale.write_text("half")
+    beside.mkdir()
+    for path in (stale, beside):
+        os.utime(path, (time.time() - 3600,) * 2)
+    write_whole(tmp_path / "table.csv", "new")
+    assert os.listdir(tmp_path) == ["table.csv"]
+
+
+def test_a_lock_is_waited_for_but_not_forever(tmp_path):
+    with drafts.locked(tmp_path) as own:
+        assert own
+        times = iter([0.0, 5.0, 11.0])
+        with drafts.locked(tmp_path, lambda: next(times)) as other:
+            assert not other
+    with drafts.locked(tmp_path) as own:
+        assert own
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        ValueError("RESOURCE_EXHAUSTED: Error writing 'a': [OS error 28: No space left on device]"),
+        RuntimeError("Error creating file: Read-only file system [OS error 30: EROFS]"),
+    ],
+    ids=["os", "full", "read-only"],
+)
+def test_a_disk_that_refuses_a_checkpoint_is_an_os_error_and_no_draft_stays(kept, monkeypatch, raised):
+    checkpoints, _ = kept
+
+    class Failing:
+        def save(self, path, tree):
+            path.with_name(f"{path.name}.orbax-checkpoint-tmp-1").mkdir()
+            raise raised
+
+    monkeypatch.setattr(ocp, "PyTreeCheckpointer", Failing)
+    with pytest.raises(OSError, match=r"No space left|Read-only") as found:
+        checkpoints.save("run-003", {}, {"x": np.zeros(3)})
+    assert found.value.errno in (errno.ENOSPC, errno.EROFS)
+    assert found.value.filename == str(checkpoints.directory)
+    assert sorted(os.listdir(checkpoints.directory)) == ["run-001", "run-002"]
+
+
+def test_sealed_objects():
+    value = sealed({"a": [1, 0.5], "b": {"c": None}})
+    assert is_whole(value) and is_whole(json.loads(json.dumps(value)))
+    assert not any(
+        map(is_whole, (None, [], {}, {**value, "a": [1, 0.25]}, {**value, "d": 1}, {"a": [1, 0.5]}))
+    )

@@ -254,10 +254,9 @@ def test_rules_stand_out_on_both_papers(paper):
 
 
 def test_the_report_has_a_section_where_there_are_results(tmp_path):
-    (tmp_path / "manifest.json").write_text("{}")
+    report_rows.write(tmp_path)
     assert 'id="beyond"' not in page.page(load(tmp_path))
-    (tmp_path / "beyond").mkdir()
-    (tmp_path / "beyond" / "beyond.json").write_text(json.dumps(report_rows.made()["beyond"]))
+    report_rows.write(tmp_path / "beyond", beyond=report_rows.made()["beyond"])
     text = page.page(load(tmp_path))
     assert 'id="beyond"' in text and "upper bound" in text and "figure-beyond" in text
 

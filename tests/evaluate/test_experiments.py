@@ -64,7 +64,12 @@ def test_an_interrupted_session_resumes_where_it_was(tiny, tmp_path):
         Session(0, kept, stop).play(cells)
     assert [kept.has(tiny, "atpo", chunk) for chunk in range(4)] == [True, True, False, False]
     (resumed,) = Session(0, kept, heard.append).play(cells)
-    assert [(event.done, event.figures.get("stored")) for event in heard] == [(2, 2), (3, None), (4, None)]
+    assert [(event.done, event.figures.get("stored")) for event in heard] == [
+        (0, None),
+        (2, 2),
+        (3, None),
+        (4, None),
+    ]
     jax.tree.map(np.testing.assert_array_equal, resumed.trials, whole.trials)
     (fewer,) = Session(0, kept).play([case_of(tiny, trials=10).cell(cells[0].agent)])
     np.testing.assert_array_equal(fewer.trials.returns, whole.trials.returns[:10])
@@ -75,10 +80,10 @@ def test_progress_is_that_of_all_cells(tiny):
     case, heard = case_of(tiny, ("atpo", "random"), 2 * rollout.CHUNK), []
     session = Session(0, None, lambda event: heard.append((event.done, event.total, event.figures["agent"])))
     session.play(Comparison().cells(case))
-    assert heard == [(1, 4, "atpo"), (2, 4, "atpo"), (3, 4, "random"), (4, 4, "random")]
+    assert heard == [(0, 4, "atpo"), (1, 4, "atpo"), (2, 4, "atpo"), (3, 4, "random"), (4, 4, "random")]
     heard.clear()
     session.play(Scaling((2, 3)).cells(case_of(tiny, ("atpo", "random"))))
-    assert heard == [(1, 3, "random"), (2, 3, "atpo"), (3, 3, "atpo")]
+    assert heard == [(0, 3, "random"), (1, 3, "random"), (2, 3, "atpo"), (3, 3, "atpo")]
 
 
 def test_agents_join_a_directory_and_changed_ones_are_set_aside(tiny, tmp_path):

@@ -149,7 +149,7 @@ def test_a_line_far_into_the_file_is_counted_over_windows_and_comments():
 def test_missing_files(tmp_path):
     with pytest.raises(JatpoError, match=r"none\.POMDP"):
         read_pomdp(tmp_path / "none.POMDP")
-    with pytest.raises(JatpoError, match=r"is a directory: name a .POMDP file in it"):
+    with pytest.raises(JatpoError, match=r"is a directory: name a file in it"):
         read_pomdp(tmp_path)
 
 

@@ -1,5 +1,8 @@
 """Rows of results written by hand, for tests of the report."""
 
+import json
+
+from jatpo.disk import digest_json, sealed
 from jatpo.report.results import Results
 
 AGENTS = ("value_iteration", "perseus", "atpo", "random_picker", "bopa", "random")
@@ -87,3 +90,12 @@ def luminance(colour):
 def contrast(one, other):
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
+
+
+def write(folder, **tables):
+    """A directory of results with these tables, as a `Store` would leave it."""
+    folder.mkdir(exist_ok=True)
+    for name, rows in tables.items():
+        (folder / f"{name}.json").write_text(json.dumps(rows))
+    known = {name: [digest_json(rows)] for name, rows in tables.items()}
+    (folder / "manifest.json").write_text(json.dumps(sealed({"format": 2, "tables": known})))

@@ -17,7 +17,7 @@ from jatpo.report.figures import FIGURES
 from jatpo.report.panels import assemble, draw_panel
 from jatpo.report.results import Results, load
 from jatpo.report.schedule import Schedule, Step
-from report_rows import contrast, made
+from report_rows import contrast, made, write
 
 
 class Reader(HTMLParser):
@@ -147,16 +147,24 @@ def test_the_verdict_says_where_the_claim_holds():
 def test_results_that_cannot_be_read_are_told(tmp_path):
     with pytest.raises(JatpoError, match="holds no results"):
         load(tmp_path)
-    (tmp_path / "manifest.json").write_text("{}")
+    write(tmp_path)
     assert load(tmp_path).domains() == []
     (tmp_path / "summary.json").write_text("[{")
     with pytest.raises(JatpoError, match=r"summary\.json cannot be read"):
         load(tmp_path)
+    for damaged in ('[["a"]]', '[{"domain": "other"}]', '{"domain": 1}'):
+        (tmp_path / "summary.json").write_text(damaged)
+        with pytest.raises(JatpoError, match=r"summary\.json is not as it was written"):
+            load(tmp_path)
+    (tmp_path / "summary.json").unlink()
+    for damaged in ("{}", "null", "[]", '{"digest": "0"}'):
+        (tmp_path / "manifest.json").write_text(damaged)
+        with pytest.raises(JatpoError, match=r"manifest\.json is not as it was written"):
+            load(tmp_path)
 
 
 def test_plot_draws_what_there_is(tmp_path, capsys):
-    (tmp_path / "manifest.json").write_text("{}")
-    (tmp_path / "summary.json").write_text(json.dumps(made()["summary"]))
+    write(tmp_path, summary=made()["summary"])
     assert run(["plot", str(tmp_path), "--format", "pdf", "--out", str(tmp_path / "drawn")]) == 0
     drawn = sorted(path.name for path in (tmp_path / "drawn").iterdir())
     assert drawn == ["differences.pdf", "relative.pdf", "returns.pdf", "table.pdf"]

@@ -1,0 +1,143 @@
+"""Ctrl-C: exit code 130 within two seconds wherever the program is, and state that is whole when it is saved.
+
+Python runs the handler of a signal between two bytecodes of the main thread, so three things can keep Ctrl-C from
+arriving: native code that takes long (XLA compiling a program), a callback whose exceptions Python drops (garbage
+collection, `__del__`), and threads of XLA that abort the process when the interpreter ends before them. So a command
+calls `install`, which starts a thread that hears of the signal from the system itself:
+
+    first Ctrl-C     KeyboardInterrupt in the main thread, which saves what can be saved; after `GRACE` seconds the
+                     process ends all the same
+    second Ctrl-C    the process ends at once
+
+The process ends by `os._exit`, past the interpreter's own ending. Files are written whole or not at all (`jatpo.disk`),
+so that loses what was not saved yet and damages nothing.
+
+A step that changes its state in place runs inside `deferred`: a Ctrl-C that comes meanwhile is raised when the block
+has ended, and the state may be saved.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+MESSAGE = "interrupted; run the same command again to continue"
+CODE = 130
+GRACE = 1.3  # seconds between the first Ctrl-C and the end
+SHOW_CURSOR = b"\r\x1b[K\x1b[?25h"
+HANDLED = 0xFF  # written by the handler itself, for loops that take the wakeup descriptor away
+
+
+class _State:
+    """What is known of Ctrl-C in this process."""
+
+    installed = False
+    requested = False
+    ending = threading.Lock()
+    finished: int | None = None  # the exit code of a command that is done
+    depth = 0  # of blocks of `deferred`
+    pipe = (-1, -1)
+
+
+_state = _State()
+
+
+def install(grace: float = GRACE) -> None:
+    """Handle Ctrl-C of this process from now on, unless it is ignored, as in a job that a script runs behind itself."""
+    here = threading.current_thread() is threading.main_thread()
+    if not here or _state.installed or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    _state.installed, _state.pipe = True, (read, write)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    signal.signal(signal.SIGINT, _handle)
+    threading.Thread(target=_watch, args=(read, grace), name="interrupts", daemon=True).start()
+
+
+def requested() -> bool:
+    """Whether Ctrl-C has come."""
+    return _state.requested
+
+
+def finish(code: int) -> None:
+    """The command is done: Ctrl-C from now on ends the process with `code` at once."""
+    if not _state.requested:
+        _state.finished = code
+
+
+def leave() -> NoReturn:
+    """Write out what was printed and that the command was interrupted, then end the process."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    _end()
+
+
+@contextlib.contextmanager
+def deferred() -> Iterator[None]:
+    """A block that Ctrl-C does not cut short: it is raised at the end of the block; a second one is raised at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    borrowed = before is signal.default_int_handler  # called from Python, not from a command
+    if borrowed:
+        signal.signal(signal.SIGINT, _handle)
+    _state.depth += 1
+    try:
+        yield
+    finally:
+        _state.depth -= 1
+        came = _state.requested and not _state.depth
+        if borrowed:
+            signal.signal(signal.SIGINT, before)
+            _state.requested = False
+    if came:
+        raise KeyboardInterrupt
+
+
+def _handle(number: int, frame: Any) -> None:
+    """The handler, in the main thread."""
+    del number, frame
+    if _state.finished is not None:
+        os._exit(_state.finished)
+    again, _state.requested = _state.requested, True
+    if _state.installed:
+        with contextlib.suppress(OSError):
+            os.write(_state.pipe[1], bytes([HANDLED]))
+    if not _state.depth or (again and not _state.installed):
+        raise KeyboardInterrupt
+
+
+def _watch(read: int, grace: float) -> None:
+    """In a thread of its own: end the process `grace` seconds after the first Ctrl-C or at the second."""
+    heard, handled, until = 0, 0, None
+    while heard < 2 and handled < 2:
+        left = None if until is None else max(until - time.monotonic(), 0)
+        ready, _, _ = select.select([read], [], [], left)
+        if not ready:
+            break
+        mark = os.read(read, 1)[0]
+        heard, handled = heard + (mark == signal.SIGINT), handled + (mark == HANDLED)
+        if until is None and (heard or handled):
+            until = time.monotonic() + grace
+    _end()
+
+
+def _end() -> NoReturn:
+    """End the process past the interpreter's ending; in the main thread or that of `_watch`, whichever is first."""
+    if not _state.ending.acquire(blocking=False):
+        time.sleep(GRACE)
+    if _state.finished is not None:
+        os._exit(_state.finished)
+    with contextlib.suppress(OSError):  # past Python's streams: another thread may hold their locks
+        os.write(2, (SHOW_CURSOR if os.isatty(2) else b"") + f"jatpo: {MESSAGE}\n".encode())
+    os._exit(CODE)

@@ -1,0 +1,117 @@
+"""`python -m tests.chaos.campaign [--short] [--seed N] [--only NAME]`: every guarantee, the tries, the failures.
+
+Each part has a share of the time. A failure is printed with what repeats it; the exit code is 1 if there is one.
+"""
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from jatpo.tables import Table
+from tests.chaos import damage, fuzz, kills, places
+from tests.chaos.work import Place
+
+LONG, SHORT = 1200.0, 100.0  # seconds
+
+
+@dataclass(frozen=True)
+class Part:
+    """A guarantee and the tries that look for a failure: each yields what went wrong, or nothing."""
+
+    name: str
+    guarantee: str
+    share: float  # of the time
+    tries: Callable[["Setting"], Iterator[str | None]]
+
+
+@dataclass
+class Setting:
+    """What a part works with."""
+
+    random: random.Random
+    folder: Path
+    caches: Path
+    until: float
+    count: int = 0
+
+    def place(self) -> Place:
+        """A fresh directory; the one before is removed."""
+        shutil.rmtree(self.folder / f"try-{self.count - 1}", ignore_errors=True)
+        self.count += 1
+        return Place(self.folder / f"try-{self.count - 1}", self.caches)
+
+    def more(self) -> bool:
+        """Whether there is time for another try; there is always time for the first."""
+        return time.monotonic() < self.until
+
+
+PARTS = (
+    Part("kill", "after kill -9 at any moment the same command gives equal results", 0.24, kills.kills),
+    Part("stop", "a process that is stopped and continued gives equal results", 0.06, kills.stops),
+    Part(
+        "interrupt",
+        "Ctrl-C at any moment: exit code 130 within 2 s, then equal results",
+        0.16,
+        kills.interrupts,
+    ),
+    Part("share", "processes that share results and solutions give equal results", 0.08, kills.shares),
+    Part("clock", "files from the past and the future change nothing", 0.04, kills.clocks),
+    Part("disk", "a full or read-only disk: one sentence, exit code 2, no draft", 0.10, places.disks),
+    Part("terminal", "any width, encoding and user: no traceback", 0.06, places.terminals),
+    Part(
+        "damage", "a file with a byte changed or cut off is detected, or it is harmless", 0.10, damage.files
+    ),
+    Part("solution", "a damaged solution is set aside with a note and found again", 0.02, damage.solutions),
+    Part("fuzz", "a mutated or made-up input file gives a result or one sentence", 0.14, fuzz.readers),
+)
+
+
+def main() -> int:
+    """Run the parts and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--short", action="store_true", help="two minutes instead of twenty")
+    parser.add_argument("--seconds", type=float, help="another time for all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", choices=[part.name for part in PARTS], action="append")
+    chosen = parser.parse_args()
+    seconds = chosen.seconds or (SHORT if chosen.short else LONG)
+    parts = [part for part in PARTS if not chosen.only or part.name in chosen.only]
+    total = sum(part.share for part in parts)
+    rows, failed = [], False
+    with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
+        for part in parts:
+            row, failures = play(part, Path(folder), chosen.seed, seconds * part.share / total)
+            rows.append(row)
+            failed |= bool(failures)
+            for text in failures[:5]:
+                print(f"{part.name}: {text}", file=sys.stderr)
+            print(
+                f"{part.name}: {row['tries']} tries, {row['failures']} failures", file=sys.stderr, flush=True
+            )
+    print(Table(rows, title=f"seed {chosen.seed}, {seconds:g} s"))
+    return int(failed)
+
+
+def play(part: Part, folder: Path, seed: int, seconds: float) -> tuple[dict, list[str]]:
+    """A row of the table, and the failures."""
+    began = time.monotonic()
+    place = folder / part.name
+    place.mkdir()
+    setting = Setting(random.Random(f"{seed} {part.name}"), place, folder / "caches", began + seconds)
+    tries, failures = 0, []
+    for found in part.tries(setting):
+        tries += 1
+        failures += [found] if found else []
+    shutil.rmtree(place, ignore_errors=True)
+    row = {"part": part.name, "tries": tries, "failures": len(failures), "guarantee": part.guarantee}
+    return row | {"seconds": round(time.monotonic() - began)}, failures
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""Input files made by mutation and by grammar, read in a process with little memory and an alarm for each file."""
+
+import json
+import multiprocessing
+import random
+import resource
+import signal
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.chaos.damage import damaged
+from tests.chaos.work import HISTORIES, LIBRARY, TIGER
+
+SECONDS = 5  # for one file
+ROOM = 1 << 30  # bytes that reading may allocate
+WORDS = {
+    "POMDP": "T : O R * uniform identity reset start: include exclude states: discount: values: 0.5 1 -1 1e999 nan "
+    "99999999999 left listen # \x00 é + - 1_0 0x1 \n",
+    "alpha": "0 1 2 -1 1e999 nan 99999999999999999999 \n \n\n listen x",
+    "policy": '<Policy </Policy> <AlphaVector vectorLength="2" numVectors="1" > <Vector action="0" obsValue="0"> '
+    '</Vector> <SparseVector <Entry> </Entry> 0 1 2.5 -1 1e999 & &lt; <!DOCTYPE <?xml encoding="utf-16" ?> '
+    'vectorLength="99999999"',
+    "toml": 'name = "x" [[model]] file = "sharp.POMDP" domain = "gridworld" model = 0 [ ] { } prior = 0.5 nan inf '
+    "1e400 9999999999999999999999 horizon = overrides = { width = 3 } self = noise = 2 \n \n ' \" . , policy = match =",
+    "jsonl": '{ } [ ] "actions" : "observations" 0 1 -1 1e999 null true "left" 99999999999999999999 , \\ud800 \n',
+}
+SEEDS = {
+    "POMDP": TIGER,
+    "alpha": "0\n1 2\n\n1\n3 -4.5e3\n",
+    "policy": '<?xml version="1.0" encoding="ISO-8859-1"?>\n<Policy version="0.1" type="value">\n<AlphaVector '
+    'vectorLength="2" numObsValue="1" numVectors="2">\n<Vector action="0" obsValue="0">9.5 -1 </Vector>\n<SparseVector '
+    'action="1" obsValue="0"><Entry>1 2.5</Entry></SparseVector>\n</AlphaVector>\n</Policy>\n',
+    "toml": LIBRARY,
+    "jsonl": HISTORIES,
+}
+
+
+def readers(setting) -> Iterator[str | None]:
+    """Batches in processes of their own; a crash of one is a failure with its seed."""
+    context = multiprocessing.get_context("spawn")
+    while True:
+        seed = setting.random.randrange(1 << 30)
+        read, write = context.Pipe(duplex=False)
+        process = context.Process(target=batch, args=(seed, setting.until, write))
+        process.start()
+        write.close()
+        tries, failures, room = 0, [], 0
+        try:
+            while True:
+                tries, failures, room = read.recv()
+        except EOFError:
+            process.join()
+        if process.exitcode:
+            failures = [
+                *failures,
+                f"the process with seed {seed} ended with {process.exitcode} after {tries} files",
+            ]
+        if room > ROOM:
+            failures = [*failures, f"reading took {room >> 20} MB"]
+        yield from failures
+        yield from (None for _ in range(tries - len(failures)))
+        if not setting.more():
+            return
+
+
+def batch(seed: int, until: float, pipe, most: int = 20_000) -> None:
+    """Read files until `until`; sends the number read, the failures and the bytes that reading took."""
+    from jatpo.errors import JatpoError
+    from jatpo.files import load, read_policy, read_pomdp
+    from jatpo.learn.jsonl import read_histories
+
+    warnings.simplefilter("ignore")
+    chance = random.Random(seed)
+    signal.signal(signal.SIGALRM, _late)
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        read = {
+            "POMDP": read_pomdp,
+            "alpha": read_policy,
+            "policy": read_policy,
+            "toml": load,
+            "jsonl": lambda path: read_histories(path, ["left", "right"], ["left", "right"]),
+        }
+        (place / "sharp.POMDP").write_text(TIGER)
+        read_pomdp(place / "sharp.POMDP")  # what is imported and compiled does not count
+        before = _resident()
+        soft = _virtual() + 2 * ROOM
+        resource.setrlimit(resource.RLIMIT_AS, (soft, resource.RLIM_INFINITY))
+        tries, failures, told = 0, [], time.monotonic()
+        while tries < most and (time.monotonic() < until or not tries):
+            kind = chance.choice(list(SEEDS))
+            data = made(chance, kind)
+            path = place / f"input.{kind}"
+            path.write_bytes(data)
+            signal.alarm(SECONDS)
+            try:
+                read[kind](path)
+            except JatpoError as error:
+                if len(str(error)) > 2000:
+                    failures.append(f"{kind}: a sentence of {len(str(error))} characters")
+            except BaseException as error:
+                failures.append(f"{kind}: {type(error).__name__}: {str(error)[:200]}: {data[:300]!r}")
+            finally:
+                signal.alarm(0)
+            tries += 1
+            if time.monotonic() - told > 1:
+                told = time.monotonic()
+                pipe.send((tries, failures, _resident() - before))
+        pipe.send((tries, failures, _resident() - before))
+
+
+def made(chance: random.Random, kind: str) -> bytes:
+    """A file of a kind: a right one with some damages, or words of its language in any order."""
+    if chance.random() < 0.25:
+        words = WORDS[kind].split(" ")
+        return " ".join(chance.choice(words) for _ in range(chance.randrange(1, 80))).encode(
+            "utf-8", "replace"
+        )
+    data = SEEDS[kind].encode()
+    for _ in range(chance.choice((1, 1, 2, 4, 16))):
+        data = _mutated(chance, kind, data) if data else b"\n"
+    return data
+
+
+def _mutated(chance: random.Random, kind: str, data: bytes) -> bytes:
+    words = WORDS[kind].split(" ")
+    if chance.random() < 0.4:
+        return damaged(chance, data)
+    lines = data.split(b"\n")
+    place = chance.randrange(len(lines))
+    tokens = lines[place].split(b" ")
+    at = chance.randrange(len(tokens))
+    what = chance.randrange(5)
+    if what == 0:
+        tokens[at] = chance.choice(words).encode("utf-8", "replace")
+    elif what == 1:
+        del tokens[at]
+    elif what == 2:
+        tokens.insert(at, chance.choice(words).encode("utf-8", "replace"))
+    elif what == 3:
+        tokens[at] = str(chance.choice((0, -1, 1e300, 10 ** chance.randrange(30), 0.1))).encode()
+    else:
+        tokens[at] *= chance.choice((2, 30, 1000))
+    lines[place] = b" ".join(tokens)
+    if chance.random() < 0.1:
+        lines.insert(chance.randrange(len(lines)), chance.choice(lines))
+    return b"\n".join(lines)
+
+
+def _late(*_: object) -> None:
+    raise TimeoutError(f"no end after {SECONDS} s")
+
+
+def _resident() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _virtual() -> int:
+    fields = Path("/proc/self/statm").read_text().split()
+    return int(fields[0]) * resource.getpagesize()
+
+
+if __name__ == "__main__":
+    print(
+        json.dumps(
+            {kind: made(random.Random(0), kind).decode("utf-8", "replace") for kind in SEEDS}, indent=1
+        )
+    )

@@ -1,0 +1,147 @@
+"""Processes that are killed, stopped, interrupted and crowded, and files whose times are wrong."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+from tests.chaos.work import COMMANDS, LIMIT, Place
+
+LATEST = 2.0  # seconds from Ctrl-C to the end
+CROWD = 3
+
+
+class References:
+    """What an uninterrupted run of a command leaves, and how long it takes; each is run once."""
+
+    def __init__(self, setting) -> None:
+        self._setting, self._known = setting, {}
+
+    def of(self, name: str) -> tuple[dict[str, str], float]:
+        """The digests and the seconds."""
+        if name not in self._known:
+            place = Place(self._setting.folder / f"reference-{len(self._known)}", self._setting.caches)
+            place.run(COMMANDS[name])  # compiles
+            fresh = Place(self._setting.folder / f"reference-{len(self._known)}-warm", self._setting.caches)
+            began = time.monotonic()
+            code, _, error = fresh.run(COMMANDS[name])
+            assert code == 0, f"{name}: {error}"
+            self._known[name] = fresh.left(), time.monotonic() - began
+        return self._known[name]
+
+
+def _finish(place: Place, name: str, expected: dict[str, str]) -> str | None:
+    """What is wrong once the command has been given again."""
+    code, _, error = place.run(COMMANDS[name])
+    if code == 2 and name == "learn" and "exists already" in error:  # it was finished before
+        code = 0
+    if code:
+        return f"{name} resumed with exit code {code}: {error.strip()[-300:]}"
+    left = place.left()
+    different = [key for key in {**expected, **left} if expected.get(key) != left.get(key)]
+    return f"{name}: other results: {different[:3]}" if different else None
+
+
+def _names(setting) -> Iterator[str]:
+    """Commands in a random order, again and again while there is time."""
+    names: list[str] = []
+    while True:
+        if not names:
+            names = list(COMMANDS)
+            setting.random.shuffle(names)
+        yield names.pop()
+        if not setting.more():
+            return
+
+
+def kills(setting) -> Iterator[str | None]:
+    """kill -9 once or twice, then the command again."""
+    known = References(setting)
+    for name in _names(setting):
+        expected, seconds = known.of(name)
+        place = setting.place()
+        moments = []
+        for _ in range(setting.random.choice((1, 1, 2))):
+            process = place.start(COMMANDS[name])
+            moments.append(round(setting.random.uniform(0, 1.1 * seconds), 2))
+            time.sleep(moments[-1])
+            process.kill()
+            process.communicate()
+        found = _finish(place, name, expected)
+        yield found and f"killed after {moments} s: {found}"
+
+
+def stops(setting) -> Iterator[str | None]:
+    """Stopped and continued at random moments."""
+    known = References(setting)
+    for name in _names(setting):
+        expected, seconds = known.of(name)
+        place = setting.place()
+        process = place.start(COMMANDS[name])
+        for _ in range(3):
+            time.sleep(setting.random.uniform(0, seconds / 3))
+            for what in (signal.SIGSTOP, signal.SIGCONT):
+                process.send_signal(what)
+                time.sleep(setting.random.uniform(0, 0.3))
+        process.communicate(timeout=LIMIT)
+        yield _finish(place, name, expected)
+
+
+def interrupts(setting) -> Iterator[str | None]:
+    """Ctrl-C at a random moment from when the command's own code has begun, then the command again."""
+    known = References(setting)
+    for name in _names(setting):
+        expected, seconds = known.of(name)
+        place = setting.place()
+        process = place.start(COMMANDS[name])
+        moment = setting.random.uniform(min(0.5, seconds / 2), seconds)
+        time.sleep(moment)
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=LIMIT)
+        took = time.monotonic() - began
+        last = error.decode("utf-8", "replace").strip().splitlines()[-1:]
+        what = f"{name} interrupted after {moment:.2f} s"
+        done = process.returncode == 0  # it was finished before the signal came
+        if not done and (process.returncode != 130 or not last or "interrupted" not in last[0]):
+            yield f"{what}: exit code {process.returncode}, {last}"
+        elif took > LATEST:
+            yield f"{what}: took {took:.2f} s to end"
+        else:
+            found = _finish(place, name, expected)
+            yield found and f"{what}: {found}"
+
+
+def shares(setting) -> Iterator[str | None]:
+    """Several processes with one command in one directory."""
+    known = References(setting)
+    names = [name for name in COMMANDS if name != "learn"]  # it makes a new directory, which is one process's
+    while True:
+        name = setting.random.choice(names)
+        expected, _ = known.of(name)
+        place = setting.place()
+        crowd = []
+        for _ in range(CROWD):
+            crowd.append(place.start(COMMANDS[name]))
+            time.sleep(setting.random.uniform(0, 0.5))
+        ends = [process.communicate(timeout=LIMIT)[1].decode("utf-8", "replace") for process in crowd]
+        bad = [end for process, end in zip(crowd, ends, strict=True) if process.returncode]
+        yield f"{name} beside others: {bad[0][-300:]}" if bad else _finish(place, name, expected)
+        if not setting.more():
+            return
+
+
+def clocks(setting) -> Iterator[str | None]:
+    """A run that is killed, whose files then seem to be from the past or the future, and is given again."""
+    known = References(setting)
+    for name in _names(setting):
+        expected, seconds = known.of(name)
+        place = setting.place()
+        process = place.start(COMMANDS[name])
+        time.sleep(setting.random.uniform(0.3, 1) * seconds)
+        process.kill()
+        process.communicate()
+        for path in place.root.rglob("*"):
+            moment = setting.random.choice((0.0, time.time() + 10**8, time.time() - 10**6))
+            os.utime(path, (moment, moment))
+        yield _finish(place, name, expected)
