@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -143,7 +142,9 @@ class Anytime(Solver):
         """The vectors of both, over all states of the original model."""
         own, more = problem.policy(state.vectors), problem.policy_of(state.search.below)
         return Solution(
-            policy=Policy(*(jnp.concatenate(parts) for parts in zip(own, more, strict=True))),
+            policy=Policy(
+                *jax.device_put(tuple(np.concatenate(parts) for parts in zip(own, more, strict=True)))
+            ),
             lower=state.lower,
             upper=state.search.upper,
             mean_value=float(np.mean(np.asarray(state.points.value))),

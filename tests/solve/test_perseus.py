@@ -199,7 +199,7 @@ def test_nothing_is_compiled_for_another_model_of_the_shape():
 def test_tiger(seed, own):
     found = solve([build(tiger())], own(LONG), jax.random.key(seed))[0]
     exact = pomdp_exact.closed(*tiger()[:3], 0.95, tiger().initial)
-    assert found.status is Status.CONVERGED and exact - 0.02 <= found.lower <= exact <= found.upper
+    assert found.status is Status.CONVERGED and exact - 0.03 <= found.lower <= exact <= found.upper
     attained = float(np.max(np.asarray(found.policy.vectors) @ tiger().initial))
     assert attained == pytest.approx(exact, abs=2e-4)
 
