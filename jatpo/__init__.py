@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from jatpo.library import Library
     from jatpo.model import POMDP
     from jatpo.solve.anytime import Anytime
-    from jatpo.solve.base import Solver, Status, Stop
+    from jatpo.solve.base import Solver
+    from jatpo.solve.limits import Status, Stop
     from jatpo.solve.perseus import Perseus
     from jatpo.solve.policy import Policy
     from jatpo.solve.qmdp import QMDP, ValueIteration
@@ -55,8 +56,8 @@ _HOME = {
     "Solution": "jatpo.solve.solution",
     "Solved": "jatpo.evaluate.solved",
     "Solver": "jatpo.solve.base",
-    "Status": "jatpo.solve.base",
-    "Stop": "jatpo.solve.base",
+    "Status": "jatpo.solve.limits",
+    "Stop": "jatpo.solve.limits",
     "Table": "jatpo.tables",
     "Trials": "jatpo.evaluate.trials",
     "ValueIteration": "jatpo.solve.qmdp",

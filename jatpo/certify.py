@@ -31,9 +31,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from jatpo.checked_model import Sparse
 from jatpo.errors import JatpoError
 from jatpo.evidence import BACKED_UP, LARGEST, LEAST, Evidence, require, require_form, typed
-from jatpo.model import Sparse
 
 CHUNK = 1 << 21  # numbers computed at once
 

@@ -21,6 +21,7 @@ from jax import Array
 
 from jatpo import memory, validate
 from jatpo import storage as storages
+from jatpo.checked_model import UNNAMED, Names, Sparse, checked
 from jatpo.disk import digest
 from jatpo.errors import JatpoError
 from jatpo.storage import Observation, Transition
@@ -37,25 +38,6 @@ class Dense(NamedTuple):
     discount: float
 
 
-class Sparse(NamedTuple):
-    """A model with P and O as sorted coordinates, NumPy float64."""
-
-    transition: validate.Coordinates  # a, x, y, p
-    observation: validate.Coordinates  # a, y, z, p
-    reward: np.ndarray  # [X, A]
-    initial: np.ndarray  # [X]
-    discount: float
-
-
-class Names(NamedTuple):
-    """Names for people; None stands for numbers."""
-
-    states: tuple[str, ...] | None = None
-    actions: tuple[str, ...] | None = None
-    observations: tuple[str, ...] | None = None
-
-
-UNNAMED = Names()
 EXACT_ENTRIES = 4_000_000  # of P or O up to which a model in float32 keeps its numbers in float64 too
 
 
@@ -131,31 +113,18 @@ class POMDP:
         Entries given twice add up. No dense [X, X] array is made unless the storage asks for it. Sizes that
         are not given come from the shape of `reward` and from the names or the largest observation.
         """
-        reward = np.asarray(reward)
-        if reward.ndim != 2:
-            raise JatpoError(f"reward has shape {reward.shape}, expected R[x, a]: one row per state")
-        num_states = num_states if num_states is not None else int(reward.shape[0])
-        num_actions = num_actions if num_actions is not None else int(reward.shape[1])
-        if num_observations is None:
-            largest = int(np.max(observation[2], initial=-1)) + 1
-            num_observations = len(observations) if observations is not None else largest
-        validate.counts(num_states, num_actions, num_observations)
-        names = Names(
-            validate.names_of("states", states, num_states),
-            validate.names_of("actions", actions, num_actions),
-            validate.names_of("observations", observations, num_observations),
+        found = checked(
+            transition,
+            observation,
+            reward,
+            initial,
+            discount,
+            num_states=num_states,
+            num_actions=num_actions,
+            num_observations=num_observations,
+            names=(states, actions, observations),
         )
-        sizes = (num_actions, num_states, num_states)
-        sparse = Sparse(
-            validate.rows("transition", transition, sizes, "xy", names.actions, names.states),
-            validate.rows(
-                "observation", observation, (*sizes[:2], num_observations), "yz", names.actions, names.states
-            ),
-            validate.reward(reward, num_states, num_actions, names.states, names.actions),
-            validate.distribution("initial", initial, num_states, names.states),
-            validate.discount(discount),
-        )
-        return cls.from_checked(sparse, num_observations, names, storage, dtype)
+        return cls.from_checked(*found, storage, dtype)
 
     @classmethod
     def from_checked(

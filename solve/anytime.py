@@ -27,9 +27,10 @@ from jatpo.errors import JatpoError
 from jatpo.model import POMDP
 from jatpo.solve import backup, bounds, gap_search, rounds, upper_bound
 from jatpo.solve.backup import Vectors, fill
-from jatpo.solve.base import Info, Room, Solver, Status, Stop
+from jatpo.solve.base import Room, Solver
 from jatpo.solve.compiling import ahead, jit
 from jatpo.solve.gap_search import Search, SearchState
+from jatpo.solve.limits import Info, Status, Stop
 from jatpo.solve.policy import Policy
 from jatpo.solve.problem import BATCH, Problem, generator, key_words
 from jatpo.solve.rounds import Guidance, Noise

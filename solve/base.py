@@ -7,11 +7,8 @@ solver is a module of its own and one line of registration.
 
 from __future__ import annotations
 
-import enum
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -19,87 +16,13 @@ from jax import Array
 
 from jatpo.errors import JatpoError
 from jatpo.evidence import Evidence
+from jatpo.solve.limits import LIMITS, Info, Stop
 
 if TYPE_CHECKING:
     from jatpo.solve.problem import Problem
     from jatpo.solve.solution import Solution
 
-LIMITS = ("seconds", "gap", "stages")
-Settings = Mapping[str, float | str]  # the options of a solver, by name
 Room = tuple[str, int, int, str]  # what for, how many, bytes of each, the option that sets how many or ""
-
-
-class Status(enum.Enum):
-    """Why a solver stopped."""
-
-    CONVERGED = "converged"
-    GAP_REACHED = "gap reached"
-    STAGES_DONE = "stages done"
-    TIME_UP = "time limit reached"
-    CAPACITY_REACHED = "capacity reached"
-    INTERRUPTED = "interrupted"
-
-    @property
-    def complete(self) -> bool:
-        """Whether the solver stopped as it was asked to, and not for lack of room or by an interruption."""
-        return self not in (Status.CAPACITY_REACHED, Status.INTERRUPTED)
-
-    @property
-    def remedy(self) -> str:
-        """What to do for a complete solution; empty where it is complete."""
-        return _REMEDIES.get(self, "")
-
-
-_REMEDIES = {
-    Status.CAPACITY_REACHED: "raise the capacity of the solver (--set capacity=N)",
-    Status.INTERRUPTED: "give the same command again to resume",
-}
-
-
-@dataclass(frozen=True)
-class Stop:
-    """Stop at whichever limit comes first; 0 means that there is no such limit.
-
-    `seconds` are those of one model, `gap` is upper - lower bound at the initial belief, `stages` are stages or rounds.
-    """
-
-    seconds: float = 0.0
-    gap: float = 0.0
-    stages: int = 0
-
-    def __post_init__(self) -> None:
-        for name in LIMITS:
-            value = getattr(self, name)
-            if not (isinstance(value, (int, float)) and math.isfinite(value) and value >= 0):
-                raise JatpoError(f"{name} must be a finite number of at least 0 (0: no limit), got {value}")
-        if self.stages != int(self.stages):
-            raise JatpoError(f"stages must be a whole number, got {self.stages}")
-
-    @property
-    def given(self) -> tuple[str, ...]:
-        """The names of the limits that are set."""
-        return tuple(name for name in LIMITS if getattr(self, name) > 0)
-
-    def reached(self, info: Info, seconds: float) -> Status | None:
-        """The status of a solver that has come as far as `info` in `seconds`; None while it may continue."""
-        if self.gap > 0 and info.upper - info.lower <= self.gap:
-            return Status.GAP_REACHED
-        if self.stages and info.stages >= self.stages:
-            return Status.STAGES_DONE
-        if self.seconds > 0 and seconds >= self.seconds:
-            return Status.TIME_UP
-        return None
-
-
-class Info(NamedTuple):
-    """What a solver reports after a step: totals so far, bounds at the initial belief, a status if it is the last."""
-
-    stages: int
-    backups: int
-    vectors: int
-    lower: float
-    upper: float
-    status: Status | None = None
 
 
 @runtime_checkable

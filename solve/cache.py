@@ -20,8 +20,9 @@ import numpy as np
 from jatpo.disk import Checkpoints
 from jatpo.events import OnEvent, ignore
 from jatpo.evidence import Evidence
-from jatpo.solve.base import Settings, Solver, Status, Stop
+from jatpo.solve.base import Solver
 from jatpo.solve.evidence_store import save_evidence
+from jatpo.solve.limits import Settings, Status, Stop
 from jatpo.solve.policy import Policy
 from jatpo.solve.solution import Solution
 

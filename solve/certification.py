@@ -9,10 +9,10 @@ import numpy as np
 
 from jatpo.certify import Certificate, certify, restricted
 from jatpo.certify_exact import certify_exact
+from jatpo.checked_model import reachable_states
 from jatpo.evidence import Evidence, trimmed
 from jatpo.solve.controller import Controller, follow_vectors
 from jatpo.solve.gap_search import Search, SearchState, advance
-from jatpo.solve.problem import reachable_states
 
 if TYPE_CHECKING:
     from jatpo.model import POMDP
@@ -26,8 +26,9 @@ def build_evidence(model: POMDP, policy: Policy, seconds: float = SECONDS) -> Ev
 
     The search has a controller of its own, and the better one at the initial belief counts.
     """
-    states = reachable_states(model)
-    sparse = restricted(model.exact(), states)
+    sparse = model.exact()
+    states = reachable_states(sparse)
+    sparse = restricted(sparse, states)
     ends = time.monotonic() + seconds
     search = SearchState(sparse, model.num_observations)
     while time.monotonic() < ends and not search.closed:

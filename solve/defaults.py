@@ -13,18 +13,16 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from jatpo.errors import JatpoError, unknown
+from jatpo.errors import unknown
 from jatpo.library import Library, Published
-from jatpo.solve.base import LIMITS, Settings, Solver, Stop
+from jatpo.solve.base import Solver
+from jatpo.solve.limits import GAP, LIMITS, SECONDS, Request, Settings, Stop, stop_of
 from jatpo.solve.solvers import SOLVERS
 from jatpo.user_cache import user_cache
 
-SECONDS, GAP = 10.0, 0.01
 OFF_POLICY_AMONG_MODELS = 0.5
 """Share of walkers at random where an agent follows the policies of several models: it visits beliefs that a model's
 own policy never leads to, and a policy that was not solved there may repeat a useless action forever (`jatpo experiment
@@ -38,17 +36,6 @@ class Choice(NamedTuple):
 
     solver: Solver
     stop: Stop
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a user asked for; None and {} leave it to the defaults. `settings` are fields of the solver."""
-
-    solver: str | None = None
-    seconds: float | None = None
-    gap: float | None = None
-    stages: int | None = None
-    settings: Settings = field(default_factory=dict)
 
 
 def default_directory() -> Path:
@@ -102,6 +89,8 @@ def _choice(name: str, fields: Settings, request: Request, horizon: int) -> Choi
 
 
 def _stop(solver: Solver, request: Request, horizon: int) -> Stop:
+    if set(LIMITS) <= set(solver.limits):
+        return stop_of(request)
     stop = Stop()
     if "seconds" in solver.limits:
         stop = Stop(0 if request.stages is not None else SECONDS, GAP if "gap" in solver.limits else 0)
@@ -109,22 +98,3 @@ def _stop(solver: Solver, request: Request, horizon: int) -> Stop:
         stop = Stop(stages=horizon)
     asked = {name: getattr(request, name) for name in LIMITS}
     return dataclasses.replace(stop, **{name: value for name, value in asked.items() if value is not None})
-
-
-def parse_settings(texts: Sequence[str]) -> Settings:
-    """Options of a solver written as `name=number`, one text each."""
-    found = {}
-    for text in texts:
-        name, sign, value = text.partition("=")
-        try:
-            number = float(value)
-        except ValueError:
-            number = None
-        if not sign or number is None:
-            raise JatpoError(
-                f"'{text}' is not an option of a solver: write name=number, as in capacity=16384"
-            )
-        found[name.strip().replace("-", "_")] = (
-            int(number) if number.is_integer() and "." not in value else number
-        )
-    return found

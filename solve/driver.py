@@ -19,8 +19,9 @@ from jatpo.errors import JatpoError
 from jatpo.events import Event, OnEvent, ignore
 from jatpo.evidence import trimmed
 from jatpo.model import POMDP
-from jatpo.solve.base import Info, Solver, Status, Stop
+from jatpo.solve.base import Solver
 from jatpo.solve.cache import Cache, entry_key, settings_of
+from jatpo.solve.limits import Info, Status, Stop
 from jatpo.solve.policy import NEVER
 from jatpo.solve.problem import Problem, key_words, prepare
 from jatpo.solve.solution import Solution

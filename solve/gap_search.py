@@ -11,27 +11,24 @@ Shapes: B nodes of a level, A actions, H rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from jatpo.errors import JatpoError
-from jatpo.evidence import BACKED_UP, Evidence
-from jatpo.model import Sparse
-from jatpo.solve import initial_bounds
-from jatpo.solve.alpha_vectors import AlphaVectors
-from jatpo.solve.belief_graph import Beliefs, Graph, Pool, starts
-from jatpo.solve.sawtooth import Sawtooth
+from jatpo.solve.belief_graph import starts
+from jatpo.solve.search_state import SearchState
+from jatpo.solve.settling import settle
 
 COMMIT = 1e-4
 NEXT, LATER = 0.1, 0.1  # share of the gap by which an action may be worse to be tried; factor of its score
 RELEVANT = 3e-3  # share of the gap at the start from which a child's gap matters to its parent
 SHARE = 0.15  # of the work that may go into controllers
-WORK, LONGEST = 25_000.0, 80_000.0  # of a round before it turns back, at first and at most
-IMPROVED = 60_000  # unknowns of a controller that is evaluated
-CORNERS = 2000  # states up to which each is a node from the start
+BRIEF, LONGEST = 3_000.0, 80_000.0  # work of a round before it turns back, at first and at most
+ROUND = 0.05  # share of all work so far that a round may take before it turns back
+UPKEEP = 0.2  # of the work that may go into backing up corners and the whole graph
+IMPROVED = 60_000  # unknowns of a controller that is evaluated, at most
 
 
 @dataclass(frozen=True)
@@ -55,115 +52,6 @@ class Round(NamedTuple):
     work: float
 
 
-class SearchState:
-    """Everything the search knows. Arrays and numbers only; a round changes it in place."""
-
-    def __init__(self, model: Sparse, num_observations: int, corner_nodes: bool = True) -> None:
-        t = initial_bounds.tables(model, num_observations)
-        blind = initial_bounds.blind_policies(t)
-        informed = initial_bounds.fast_informed_bound(t)
-        corners = informed.max(axis=0)
-        magnitude = np.maximum(np.abs(corners), np.abs(blind.max(axis=0)))
-        self.tables = t
-        self.graph = Graph(t, informed, magnitude)
-        self.above = Sawtooth(self.graph, corners)
-        self.below = AlphaVectors(self.graph, blind)
-        states = np.flatnonzero(t.initial)
-        root = Beliefs(np.zeros(1, np.int64), np.array([len(states)]), states, t.initial[states])
-        self.graph.add(root)
-        self.graph.found[int(self.graph.digest.all[0])] = 0
-        self.corners = self._corner_nodes() if corner_nodes else np.zeros(0, np.int64)
-        self.below.refresh(np.zeros(1, np.int64))
-        self.rounds = [0, 0]  # trials, walks
-        self.earned = np.full(2, np.inf)
-        self.improving = 0.0  # work spent on controllers
-        self.radius = 0.5  # within which a state of a controller stands in for others
-        self.backups = 0
-        self.work = 0.0
-        self.first_gap = self.upper - self.lower
-
-    def _corner_nodes(self) -> np.ndarray:
-        """Nodes at single states, so that the corners are backed up with the rest."""
-        X = self.tables.num_states
-        if X > CORNERS:
-            return np.zeros(0, np.int64)
-        states = np.arange(X)
-        nodes = self.graph.add(Beliefs(states, np.ones(X, np.int64), states, np.ones(X)))
-        self.graph.recall()
-        return nodes
-
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """All of the state but the model, as named arrays."""
-        parts = {f"graph.{name}": getattr(self.graph, name).all for name in self.graph.pools()}
-        parts |= {f"above.{name}": np.asarray(value) for name, value in self.above.to_arrays().items()}
-        parts |= {f"below.{name}": np.asarray(value) for name, value in self.below.to_arrays().items()}
-        own = {
-            "rounds": self.rounds,
-            "backups": self.backups,
-            "earned": self.earned,
-            "improving": self.improving,
-            "radius": self.radius,
-            "work": self.work,
-            "first_gap": self.first_gap,
-        }
-        return {name: np.array(value) for name, value in (parts | own).items()}
-
-    @classmethod
-    def from_arrays(
-        cls, model: Sparse, num_observations: int, arrays: Mapping[str, np.ndarray]
-    ) -> SearchState:
-        """The state of `model` that `to_arrays` gave."""
-        state = cls(model, num_observations)
-        for name in state.graph.pools():
-            setattr(state.graph, name, Pool(arrays[f"graph.{name}"]))
-        state.graph.recall()
-        for part, owner in (("above", state.above), ("below", state.below)):
-            owner.load({key.split(".")[1]: value for key, value in arrays.items() if key.startswith(part)})
-        state.rounds = [int(count) for count in arrays["rounds"]]
-        state.backups, state.earned = int(arrays["backups"]), np.array(arrays["earned"])
-        state.improving, state.radius = float(arrays["improving"]), float(arrays["radius"])
-        state.work, state.first_gap = float(arrays["work"]), float(arrays["first_gap"])
-        return state
-
-    def evidence(self) -> Evidence:
-        """What `certify` checks: the controller below, and for each node above what bounds it."""
-        g = self.graph
-        values, action, successor = self.below.controller()
-        backed = g.action_upper.all.max(axis=1)
-        given = (g.given.all < backed) & (g.giver.all != np.arange(g.size))
-        source = np.where(given | ~g.expanded.all, g.giver.all, BACKED_UP)
-        return Evidence(
-            values=values,
-            action=action,
-            successor=successor,
-            informed=g.informed,
-            belief=(np.append(g.first.all, g.states.size), g.states.all, g.weights.all),
-            upper=g.upper.all,
-            source=source,
-            corner=self.above.corner_node,
-            row=g.row.all,
-            edge=(np.append(g.row_first.all, g.child.size), g.seen.all, g.child.all),
-        )
-
-    @property
-    def lower(self) -> float:
-        return float(self.graph.lower.all[0])
-
-    @property
-    def upper(self) -> float:
-        return float(self.graph.upper.all[0])
-
-    @property
-    def gap(self) -> float:
-        return self.upper - self.lower
-
-    @property
-    def closed(self) -> bool:
-        """Whether the gap is what rounding leaves."""
-        magnitude = float(self.graph.magnitude.all[0])
-        return self.gap <= max(64 * self.tables.rounding / (1 - self.tables.rate), 1e-12) * magnitude
-
-
 def advance(state: SearchState, search: Search, seed: int) -> Round:
     """One trial or walk, with what follows from it."""
     before = state.gap
@@ -183,11 +71,8 @@ def advance(state: SearchState, search: Search, seed: int) -> Round:
         _back_up_below(state, nodes)
         state.above.commit(COMMIT * state.gap)
     state.above.commit(1e-4 * before)
-    if len(state.corners):
-        _back_up_above(state, state.corners)
-        state.above.commit(1e-4 * before)
-    _sweep(state)
-    state.above.commit(1e-4 * before)
+    if state.upkeep <= UPKEEP * state.work:
+        _keep_up(state, 1e-4 * before)
     if state.improving <= SHARE * state.work:
         _improve(state)
     state.rounds[kind] += 1
@@ -246,7 +131,7 @@ def _trial(state: SearchState, search: Search) -> list[np.ndarray]:
 
 def _allowance(state: SearchState) -> float:
     """The work after which a round turns back; later ones go deeper."""
-    return min(WORK * 1.15 ** min(sum(state.rounds), 40), LONGEST)
+    return min(max(BRIEF * 1.3 ** min(sum(state.rounds), 6), ROUND * state.work), LONGEST)
 
 
 def _candidates(state: SearchState, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -412,10 +297,11 @@ def _improve(state: SearchState) -> None:
 
     First without new loops, so that each belief gets a vector of its own; then with the loops these allow.
     """
-    begin = state.work
+    begin, X = state.work, state.tables.num_states
+    most = int(max(BRIEF, ROUND * begin) / (100 + 0.2 * X))
     for turn in range(8):
         before = state.lower
-        nodes, rows = _followed(state, IMPROVED // state.tables.num_states)
+        nodes, rows = _followed(state, min(IMPROVED // X, max(most, 2)))
         if len(nodes) < 2:
             break
         state.below.improve(nodes, rows, state.radius * (turn % 2))
@@ -424,7 +310,7 @@ def _improve(state: SearchState) -> None:
         if turn % 2 == 1:
             paid = state.lower - before >= 1e-2 * state.gap
             state.radius = min(1.25 * state.radius, 1.0) if paid else max(0.5 * state.radius, 0.01)
-            if not paid:
+            if not paid or state.work > begin + 2 * ROUND * max(begin, BRIEF / ROUND):
                 break
     state.improving += state.work - begin
 
@@ -456,6 +342,21 @@ def _refresh_above(state: SearchState, nodes: np.ndarray) -> None:
 
 def _refresh_below(state: SearchState, nodes: np.ndarray) -> None:
     state.work += 30.0 + 0.005 * state.below.refresh(nodes)
+
+
+def _keep_up(state: SearchState, tolerance: float) -> None:
+    """Back up the corners, and the whole graph from cached bounds."""
+    begin = state.work
+    if len(state.corners):
+        _back_up_above(state, state.corners)
+        state.above.commit(tolerance)
+    _sweep(state)
+    settled = settle(state.graph)
+    if len(settled):
+        state.work += 100.0 + 0.3 * len(settled)
+        _lower_nodes(state, settled)
+    state.above.commit(tolerance)
+    state.upkeep += state.work - begin
 
 
 def _sweep(state: SearchState) -> None:

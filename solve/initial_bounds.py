@@ -16,8 +16,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import bicgstab, splu
 
+from jatpo.checked_model import Sparse
 from jatpo.errors import JatpoError
-from jatpo.model import Sparse
 from jatpo.validate import Coordinates
 
 SOLVED = 8_000  # unknowns up to which a linear system is factorised

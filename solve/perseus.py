@@ -14,8 +14,9 @@ from jax import Array
 from jatpo.errors import JatpoError
 from jatpo.solve import backup, points, stage
 from jatpo.solve.backup import Vectors
-from jatpo.solve.base import Info, Room, Solver, Status
+from jatpo.solve.base import Room, Solver
 from jatpo.solve.compiling import ahead, jit
+from jatpo.solve.limits import Info, Status
 from jatpo.solve.problem import Problem, generator, key_words
 from jatpo.solve.small import InNumPy
 from jatpo.solve.solution import Solution

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from jax import Array
 
+from jatpo.checked_model import reachable_states, restricted
 from jatpo.library import Library
 from jatpo.model import POMDP
 from jatpo.solve import bounds
@@ -100,7 +101,9 @@ def prepare(models: Sequence[POMDP], every_state: bool = False) -> list[Problem]
 
     States that cannot be reached are left out unless `every_state` is wanted.
     """
-    states = [np.arange(model.num_states) if every_state else reachable_states(model) for model in models]
+    states = [
+        np.arange(model.num_states) if every_state else reachable_states(model.exact()) for model in models
+    ]
     parts = [restrict(model, keep) for model, keep in zip(models, states, strict=True)]
     library = Library.from_models(parts)
     padded = [library.model(k) for k in range(len(models))]
@@ -113,32 +116,12 @@ def prepare(models: Sequence[POMDP], every_state: bool = False) -> list[Problem]
     ]
 
 
-def reachable_states(model: POMDP) -> np.ndarray:
-    """The states that can follow the initial belief under some actions: their numbers in order."""
-    sparse = model.exact()
-    _, x, y, _ = sparse.transition
-    reached = sparse.initial > 0
-    count = 0
-    while count != (count := int(reached.sum())):
-        reached[y[reached[x]]] = True
-    return np.flatnonzero(reached)
-
-
 def restrict(model: POMDP, states: np.ndarray) -> POMDP:
     """`model` with only `states`, a set that no transition leaves."""
     if len(states) == model.num_states:
         return model
-    sparse = model.exact()
-    place = np.full(model.num_states, -1)
-    place[states] = np.arange(len(states))
-    a, x, y, p = (part[place[sparse.transition[1]] >= 0] for part in sparse.transition)
-    oa, oy, oz, op = (part[place[sparse.observation[1]] >= 0] for part in sparse.observation)
     return POMDP.from_sparse(
-        (a, place[x], place[y], p),
-        (oa, place[oy], oz, op),
-        sparse.reward[states],
-        sparse.initial[states],
-        sparse.discount,
+        *restricted(model.exact(), states),
         num_observations=model.num_observations,
         storage=model.storage,
         dtype=model.dtype,

@@ -16,8 +16,9 @@ from jax import Array
 from jatpo.errors import JatpoError
 from jatpo.mdp import value_iteration
 from jatpo.solve import initial_bounds
-from jatpo.solve.base import Info, Solver, Status
+from jatpo.solve.base import Solver
 from jatpo.solve.initial_bounds import Tables
+from jatpo.solve.limits import Info, Status
 from jatpo.solve.policy import Policy
 from jatpo.solve.problem import Problem
 from jatpo.solve.solution import Solution

@@ -14,9 +14,9 @@ from jatpo.events import OnEvent, ignore
 from jatpo.evidence import Evidence
 from jatpo.model import POMDP
 from jatpo.solve import policy as alpha
-from jatpo.solve.base import Settings, Status, Stop
 from jatpo.solve.certification import SECONDS, build_evidence, check_evidence
 from jatpo.solve.evidence_store import load_evidence, save_evidence
+from jatpo.solve.limits import Settings, Status, Stop
 from jatpo.solve.policy import Policy
 
 

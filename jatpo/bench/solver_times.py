@@ -16,8 +16,9 @@ import numpy as np
 from jatpo.bench.stopwatch import time_calls
 from jatpo.model import POMDP
 from jatpo.solve.backup import fill, jit_backup
-from jatpo.solve.base import Solver, Stop
+from jatpo.solve.base import Solver
 from jatpo.solve.driver import solve_models
+from jatpo.solve.limits import Stop
 from jatpo.solve.points import explore
 from jatpo.solve.scoring import make_plan
 

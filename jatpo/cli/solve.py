@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from jatpo.model import POMDP
     from jatpo.solve import Policy, Request, Solution
 
+SMALL = 1 << 20  # bytes of files that are worth a try without jax
 COLUMNS = ("domain", "model", "lower", "upper", "vectors", "stages", "backups", "seconds", "status")
 
 
@@ -72,8 +75,9 @@ def solve(
     solving = solving._replace(settings=settings, solutions=solving.solutions or out)
     request = solving.request()
     write = None if export is None else _exporter(export)
-    rows: list[dict[str, Any]] = []
-    for name in chosen_sources(names):
+    plain = not joint and export is None and solving.solutions is None and model in (None, 0)
+    rows = (_solve_at_once(names, request, seed) if plain else None) or []
+    for name in chosen_sources(names) if not rows else ():
         chosen = "joint" if joint else model
         solutions = _solve_name(name, chosen, pool, rules, request, solving, seed, quiet, write is not None)
         if write is not None:
@@ -86,6 +90,42 @@ def solve(
         form.write([table], rows)
     else:
         print(table)
+
+
+def _solve_at_once(names: Sequence[str], request: Request, seed: int) -> list[dict[str, Any]] | None:
+    """The rows of small .POMDP files, if all of them are solved within a second: they are not kept."""
+    if request.solver not in (None, "graph") or request.settings or os.environ.get("JATPO_EXTENSIONS"):
+        return None
+    if not all(Path(name).suffix.lower() == ".pomdp" and Path(name).is_file() for name in names):
+        return None
+    if sum(Path(name).stat().st_size for name in names) > SMALL:
+        return None
+    from jatpo.files.reader import read_checked
+    from jatpo.solve.gap_search import Search
+    from jatpo.solve.limits import stop_of
+    from jatpo.solve.quick import solve_at_once
+
+    stop, rows, noted = stop_of(request), [], []
+    settings = {name: value for name, value in vars(Search()).items() if name != "gap"}
+    for name in dict.fromkeys(names):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = solve_at_once(read_checked(name), stop, seed)
+        if found is None:
+            return None
+        noted += [str(warning.message) for warning in caught]
+        info = found.info
+        row = {"domain": name, "model": 0, "vectors": info.vectors, "status": found.status.value}
+        row |= {
+            "lower": info.lower,
+            "upper": info.upper,
+            "gap": info.upper - info.lower,
+            "stages": info.stages,
+        }
+        row |= {"backups": info.backups, "seconds": found.seconds, "mean_value": None, "seed": seed}
+        rows.append(row | {"solver": "graph", "settings": settings, "stop": vars(stop)})
+    print_notes(noted)
+    return rows
 
 
 def _exporter(path: Path) -> Callable[[Policy], None]:

@@ -78,10 +78,11 @@ class Solving(NamedTuple):
 
     def request(self) -> Request:
         """What the user asked for, checked before any work."""
-        from jatpo.solve import SOLVERS, Request, Stop
-        from jatpo.solve.defaults import parse_settings
+        from jatpo.solve.limits import Request, Stop, parse_settings
 
         if self.solver is not None:
+            from jatpo.solve import SOLVERS
+
             SOLVERS.get(self.solver)
         Stop(self.seconds or 0.0, self.gap or 0.0, self.stages or 0)
         settings = parse_settings(self.settings or ())

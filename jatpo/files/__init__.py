@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from jatpo.files.directories import save
     from jatpo.files.policies import read_policy, write_policy
-    from jatpo.files.reader import read_pomdp
+    from jatpo.files.pomdp_file import read_pomdp
     from jatpo.files.sources import load
     from jatpo.files.writer import write_pomdp
 
 _HOME = {
-    "read_pomdp": "reader",
+    "read_pomdp": "pomdp_file",
     "write_pomdp": "writer",
     "read_policy": "policies",
     "write_policy": "policies",

@@ -9,42 +9,51 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 
+from jatpo.checked_model import Checked
 from jatpo.errors import RenormalisedWarning
 from jatpo.files import bulk, model_builder, naming
 from jatpo.files.guard import open_file
 from jatpo.files.preamble import SPECS, Preamble
 from jatpo.files.spec import Body, Header, Spec, make_specs, numbers, refuse_improbable
 from jatpo.files.tokens import Window
-from jatpo.model import POMDP
 
+T = TypeVar("T")
 WINDOW = 1 << 20
 LONG = 1 << 16  # tokens after which the numbers of an unfinished statement are taken in
 KEPT = 8  # tokens at the end of a window that may belong to the head of a statement
 
 
-def read_pomdp(path: str | os.PathLike[str], *, storage: str = "auto", dtype: type | None = None) -> POMDP:
-    """The model in the Cassandra file at `path`.
-
-    Rounding dust in its probabilities is reported as a `RenormalisedWarning` that names the file.
-    """
+def read_statements(path: str | os.PathLike[str]) -> Reader:
+    """All statements of the Cassandra file at `path`."""
     name = os.fspath(path)
     reader = Reader(name)
     with open_file(name, "model") as file:
         reader.read(file)
+    return reader
+
+
+def naming_the_file(path: str | os.PathLike[str], build: Callable[[], T]) -> T:
+    """The result of `build`; rounding dust in probabilities is reported as a `RenormalisedWarning` with the file."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RenormalisedWarning)
-        model = model_builder.model(
-            reader.preamble, reader.specs, reader.originals, storage=storage, dtype=dtype
-        )
+        found = build()
     for warning in caught:
         if issubclass(warning.category, RenormalisedWarning):
-            warnings.warn(f"{name}: {warning.message}", RenormalisedWarning, stacklevel=2)
-    return model
+            warnings.warn(f"{os.fspath(path)}: {warning.message}", RenormalisedWarning, stacklevel=3)
+    return found
+
+
+def read_checked(path: str | os.PathLike[str]) -> Checked:
+    """The numbers and names of the model in the Cassandra file at `path`."""
+    found = read_statements(path)
+    return naming_the_file(
+        path, lambda: model_builder.checked_model(found.preamble, found.specs, found.originals)
+    )
 
 
 class Reader:

@@ -16,7 +16,7 @@ import numpy as np
 from jatpo.disk import replacing
 from jatpo.files import formats, naming
 from jatpo.files.decimals import probability_texts, shortest
-from jatpo.files.reader import read_pomdp
+from jatpo.files.pomdp_file import read_pomdp
 from jatpo.model import POMDP
 from jatpo.validate import Coordinates
 from jatpo.version import __version__

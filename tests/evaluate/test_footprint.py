@@ -12,8 +12,8 @@ from jatpo.errors import JatpoError
 from jatpo.evaluate.footprint import Part, check, footprint, remedies, stage_bytes
 from jatpo.library import Library
 from jatpo.solve import SOLVERS
-from jatpo.solve.base import Stop
 from jatpo.solve.driver import solve_models
+from jatpo.solve.limits import Stop
 from random_models import build, example
 
 MODELS = Part("models", "models", 2, 50)

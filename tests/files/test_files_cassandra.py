@@ -9,7 +9,7 @@ import pytest
 
 from cassandra_files import Author
 from jatpo.errors import JatpoError, RenormalisedWarning
-from jatpo.files import model_builder, read_pomdp, reader
+from jatpo.files import pomdp_file, read_pomdp, reader
 from jatpo.files.kernel import nonzeros
 from jatpo.files.rewards import expected
 from oracles import cassandra
@@ -22,7 +22,7 @@ def read_text(text, size=reader.WINDOW):
     """The model of a text, read in windows of `size` bytes."""
     found = reader.Reader("f.POMDP")
     found.read(io.BytesIO(text.encode()), size)
-    return model_builder.model(found.preamble, found.specs, found.originals, storage="auto", dtype=None)
+    return pomdp_file.model(found.preamble, found.specs, found.originals, storage="auto", dtype=None)
 
 
 def kernels(text, size):

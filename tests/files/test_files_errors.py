@@ -7,7 +7,7 @@ import pytest
 
 from cassandra_files import Author, random_pomdp
 from jatpo.errors import JatpoError
-from jatpo.files import model_builder, read_pomdp, reader
+from jatpo.files import pomdp_file, read_pomdp, reader
 from jatpo.files.writer import write_to
 
 HEAD = "discount: 0.9\nvalues: reward\nstates: left right\nactions: 2\nobservations: dim lit\n"
@@ -118,7 +118,7 @@ def message_of(text, size=reader.WINDOW):
 def read_text(text, size):
     found = reader.Reader("f.POMDP")
     found.read(io.BytesIO(text.encode()), size)
-    return model_builder.model(found.preamble, found.specs, found.originals, storage="auto", dtype=None)
+    return pomdp_file.model(found.preamble, found.specs, found.originals, storage="auto", dtype=None)
 
 
 @pytest.mark.parametrize(("text", "message"), STATEMENTS, ids=[case[0][:30] for case in STATEMENTS])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cassandra_files import random_pomdp
 from jatpo.errors import JatpoError
-from jatpo.files import decimals, model_builder, naming, read_pomdp, reader, writer
+from jatpo.files import decimals, naming, pomdp_file, read_pomdp, reader, writer
 from jatpo.model import POMDP
 
 NAMES = st.text(min_size=0, max_size=12)
@@ -24,7 +24,7 @@ def text_of(model):
 def back(text):
     found = reader.Reader("f.POMDP")
     found.read(io.BytesIO(text.encode("ascii")))
-    return model_builder.model(found.preamble, found.specs, found.originals, storage="auto", dtype=None)
+    return pomdp_file.model(found.preamble, found.specs, found.originals, storage="auto", dtype=None)
 
 
 @st.composite
