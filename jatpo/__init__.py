@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from jatpo.model import POMDP
     from jatpo.solve.anytime import Anytime
     from jatpo.solve.base import Solver
-    from jatpo.solve.limits import Status, Stop
     from jatpo.solve.perseus import Perseus
     from jatpo.solve.policy import Policy
     from jatpo.solve.qmdp import QMDP, ValueIteration
     from jatpo.solve.solution import Solution
+    from jatpo.solve.stopping import Status, Stop
     from jatpo.tables import Table
 
 _HOME = {
@@ -56,8 +56,8 @@ _HOME = {
     "Solution": "jatpo.solve.solution",
     "Solved": "jatpo.evaluate.solved",
     "Solver": "jatpo.solve.base",
-    "Status": "jatpo.solve.limits",
-    "Stop": "jatpo.solve.limits",
+    "Status": "jatpo.solve.stopping",
+    "Stop": "jatpo.solve.stopping",
     "Table": "jatpo.tables",
     "Trials": "jatpo.evaluate.trials",
     "ValueIteration": "jatpo.solve.qmdp",

@@ -14,29 +14,29 @@ if TYPE_CHECKING:
     from jatpo.solve.defaults import Choice, choose, choose_for, default_directory
     from jatpo.solve.driver import solve_models
     from jatpo.solve.graph import GraphSearch
-    from jatpo.solve.limits import Info, Request, Status, Stop
     from jatpo.solve.perseus import Perseus
     from jatpo.solve.policy import Policy
     from jatpo.solve.problem import Problem
     from jatpo.solve.qmdp import QMDP, ValueIteration
     from jatpo.solve.solution import Solution, notes
     from jatpo.solve.solvers import SOLVERS
+    from jatpo.solve.stopping import Info, Request, Status, Stop
 
 _HOME = {
     "Anytime": "anytime",
     "Choice": "defaults",
     "GraphSearch": "graph",
-    "Info": "limits",
+    "Info": "stopping",
     "Perseus": "perseus",
     "Policy": "policy",
     "Problem": "problem",
     "QMDP": "qmdp",
-    "Request": "limits",
+    "Request": "stopping",
     "SOLVERS": "solvers",
     "Solution": "solution",
     "Solver": "base",
-    "Status": "limits",
-    "Stop": "limits",
+    "Status": "stopping",
+    "Stop": "stopping",
     "ValueIteration": "qmdp",
     "choose": "defaults",
     "choose_for": "defaults",

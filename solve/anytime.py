@@ -30,12 +30,12 @@ from jatpo.solve.backup import Vectors, fill
 from jatpo.solve.base import Room, Solver
 from jatpo.solve.compiling import ahead, jit
 from jatpo.solve.gap_search import Search, SearchState
-from jatpo.solve.limits import Info, Status, Stop
 from jatpo.solve.policy import Policy
 from jatpo.solve.problem import BATCH, Problem, generator, key_words
 from jatpo.solve.rounds import Guidance, Noise
 from jatpo.solve.solution import Solution
 from jatpo.solve.stage import Points
+from jatpo.solve.stopping import Info, Status, Stop
 from jatpo.solve.upper_bound import Table
 
 jit_blind = jit(bounds.blind)

@@ -16,7 +16,7 @@ from jax import Array
 
 from jatpo.errors import JatpoError
 from jatpo.evidence import Evidence
-from jatpo.solve.limits import LIMITS, Info, Stop
+from jatpo.solve.stopping import LIMITS, Info, Stop
 
 if TYPE_CHECKING:
     from jatpo.solve.problem import Problem

@@ -22,9 +22,9 @@ from jatpo.events import OnEvent, ignore
 from jatpo.evidence import Evidence
 from jatpo.solve.base import Solver
 from jatpo.solve.evidence_store import save_evidence
-from jatpo.solve.limits import Settings, Status, Stop
 from jatpo.solve.policy import Policy
 from jatpo.solve.solution import Solution
+from jatpo.solve.stopping import Settings, Status, Stop
 
 FORMAT = 5  # to be raised when the layout of checkpoints or what a solver finds has changed
 SOLUTION, RUN = "solution", "run-"

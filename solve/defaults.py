@@ -19,8 +19,8 @@ from typing import NamedTuple
 from jatpo.errors import unknown
 from jatpo.library import Library, Published
 from jatpo.solve.base import Solver
-from jatpo.solve.limits import GAP, LIMITS, SECONDS, Request, Settings, Stop, stop_of
 from jatpo.solve.solvers import SOLVERS
+from jatpo.solve.stopping import GAP, LIMITS, SECONDS, Request, Settings, Stop, stop_of
 from jatpo.user_cache import user_cache
 
 OFF_POLICY_AMONG_MODELS = 0.5

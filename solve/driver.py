@@ -21,10 +21,10 @@ from jatpo.evidence import trimmed
 from jatpo.model import POMDP
 from jatpo.solve.base import Solver
 from jatpo.solve.cache import Cache, entry_key, settings_of
-from jatpo.solve.limits import Info, Status, Stop
 from jatpo.solve.policy import NEVER
 from jatpo.solve.problem import Problem, key_words, prepare
 from jatpo.solve.solution import Solution
+from jatpo.solve.stopping import Info, Status, Stop
 
 SAVE_EVERY = 5.0  # seconds between two states of a solve on disk
 

@@ -17,9 +17,9 @@ from jatpo.evidence import Evidence
 from jatpo.solve import gap_search
 from jatpo.solve.base import Solver
 from jatpo.solve.gap_search import Search, SearchState
-from jatpo.solve.limits import Info, Status, Stop
 from jatpo.solve.problem import Problem, key_words
 from jatpo.solve.solution import Solution
+from jatpo.solve.stopping import Info, Status, Stop
 
 
 @dataclass(frozen=True)

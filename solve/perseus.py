@@ -16,11 +16,11 @@ from jatpo.solve import backup, points, stage
 from jatpo.solve.backup import Vectors
 from jatpo.solve.base import Room, Solver
 from jatpo.solve.compiling import ahead, jit
-from jatpo.solve.limits import Info, Status
 from jatpo.solve.problem import Problem, generator, key_words
 from jatpo.solve.small import InNumPy
 from jatpo.solve.solution import Solution
 from jatpo.solve.stage import Points, StageInfo
+from jatpo.solve.stopping import Info, Status
 
 GUIDED, ROAMING = 1 << 20, 1 << 21  # the numbers of the walks' random numbers, beyond all stages
 

@@ -18,10 +18,10 @@ from jatpo.mdp import value_iteration
 from jatpo.solve import initial_bounds
 from jatpo.solve.base import Solver
 from jatpo.solve.initial_bounds import Tables
-from jatpo.solve.limits import Info, Status
 from jatpo.solve.policy import Policy
 from jatpo.solve.problem import Problem
 from jatpo.solve.solution import Solution
+from jatpo.solve.stopping import Info, Status
 
 jit_value_iteration = jax.jit(value_iteration)
 

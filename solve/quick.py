@@ -9,7 +9,7 @@ import numpy as np
 
 from jatpo.checked_model import Checked, reachable_states, restricted
 from jatpo.solve.gap_search import Search, SearchState, advance
-from jatpo.solve.limits import Info, Status, Stop
+from jatpo.solve.stopping import Info, Status, Stop
 
 PATIENCE = (
     1.0  # seconds after which a search is left to the solver, which shows its progress and keeps its state

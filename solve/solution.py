@@ -16,8 +16,8 @@ from jatpo.model import POMDP
 from jatpo.solve import policy as alpha
 from jatpo.solve.certification import SECONDS, build_evidence, check_evidence
 from jatpo.solve.evidence_store import load_evidence, save_evidence
-from jatpo.solve.limits import Settings, Status, Stop
 from jatpo.solve.policy import Policy
+from jatpo.solve.stopping import Settings, Status, Stop
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from jatpo.model import POMDP
 from jatpo.solve.backup import fill, jit_backup
 from jatpo.solve.base import Solver
 from jatpo.solve.driver import solve_models
-from jatpo.solve.limits import Stop
 from jatpo.solve.points import explore
 from jatpo.solve.scoring import make_plan
+from jatpo.solve.stopping import Stop
 
 
 def reference_backup(model: POMDP, beliefs: np.ndarray, vectors: np.ndarray) -> np.ndarray:

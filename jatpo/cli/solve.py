@@ -102,8 +102,8 @@ def _solve_at_once(names: Sequence[str], request: Request, seed: int) -> list[di
         return None
     from jatpo.files.reader import read_checked
     from jatpo.solve.gap_search import Search
-    from jatpo.solve.limits import stop_of
     from jatpo.solve.quick import solve_at_once
+    from jatpo.solve.stopping import stop_of
 
     stop, rows, noted = stop_of(request), [], []
     settings = {name: value for name, value in vars(Search()).items() if name != "gap"}

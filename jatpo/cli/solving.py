@@ -78,7 +78,7 @@ class Solving(NamedTuple):
 
     def request(self) -> Request:
         """What the user asked for, checked before any work."""
-        from jatpo.solve.limits import Request, Stop, parse_settings
+        from jatpo.solve.stopping import Request, Stop, parse_settings
 
         if self.solver is not None:
             from jatpo.solve import SOLVERS

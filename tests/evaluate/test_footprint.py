@@ -13,7 +13,7 @@ from jatpo.evaluate.footprint import Part, check, footprint, remedies, stage_byt
 from jatpo.library import Library
 from jatpo.solve import SOLVERS
 from jatpo.solve.driver import solve_models
-from jatpo.solve.limits import Stop
+from jatpo.solve.stopping import Stop
 from random_models import build, example
 
 MODELS = Part("models", "models", 2, 50)
