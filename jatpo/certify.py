@@ -203,7 +203,7 @@ def _informed_excess(m: _Model, informed: np.ndarray) -> float:
     for a, reward in enumerate(m.reward):
         total, size = np.zeros_like(reward), np.zeros_like(reward)
         columns, seen = sparse.csc_array(m.transition[a]), m.observation[a]
-        for z in range(seen.shape[1]):
+        for z in range(len(seen.indptr) - 1):
             entries = slice(seen.indptr[z], seen.indptr[z + 1])
             y = seen.indices[entries]
             if len(y):
@@ -309,7 +309,7 @@ def _edge_gains(
     m: _Model, e: Evidence, known: _Bounds, a: int, nodes: np.ndarray, arrived: sparse.csr_array
 ) -> tuple[np.ndarray, np.ndarray]:
     """Σ_z of `_gain` over the edges of each of `nodes` under an action, and of its rounding [n] each."""
-    X, Z = m.observation[a].shape
+    X, Z = len(m.initial), len(m.observation[a].indptr) - 1
     gain, rounding = np.zeros(len(nodes)), np.zeros(len(nodes))
     key = np.repeat(np.arange(len(nodes)), np.diff(arrived.indptr)) * X + arrived.indices
     has = np.flatnonzero(e.row[nodes, a] >= 0)

@@ -55,7 +55,7 @@ def typed(e: Evidence) -> Evidence:
     fields = {name: tuple(map(cast, parts, getattr(e, name))) for name, parts in PARTS.items()}
     rest = {name: part for name, part in e._asdict().items() if name not in (*PARTS, "states")}
     rest |= {} if e.states is None else {"states": e.states}
-    return Evidence(**fields, **{name: cast(name, part) for name, part in rest.items()})
+    return Evidence(**fields, **{name: cast(name, part) for name, part in rest.items()})  # pyright: ignore
 
 
 def require_form(e: Evidence, A: int, Z: int, initial: np.ndarray) -> None:
@@ -143,4 +143,4 @@ def from_arrays(arrays: Mapping[str, np.ndarray]) -> Evidence:
     empty = np.zeros(0, np.int64)
     parts = {name: tuple(arrays.get(f"{name}.{i}", empty) for i in range(3)) for name in PARTS}
     whole = {name: arrays.get(name) for name in Evidence._fields if name not in PARTS}
-    return Evidence(**whole, **parts)  # pyright: ignore[reportArgumentType]: what is missing is refused
+    return Evidence(**whole, **parts)  # pyright: ignore: what is missing is refused

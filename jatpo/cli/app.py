@@ -40,6 +40,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("Solving", "solve", "jatpo.cli.solve", "solve"),
     Command("Solving", "certify", "jatpo.cli.certificates", "certify"),
     Command("Solving", "plan", "jatpo.cli.memory_plan", "plan"),
+    Command("Solving", "compare", "jatpo.cli.against", "compare"),
     Command("Evaluation", "evaluate", "jatpo.cli.evaluate", "evaluate"),
     Command("Evaluation", "experiment", "jatpo.cli.experiments", "experiment"),
     Command("Evaluation", "run", "jatpo.cli.study", "run"),

@@ -108,10 +108,10 @@ def certify(
     kind = "joint" if joint else model
     rows: list[dict[str, Any]] = []
     with Progress("certifying", quiet) as progress:
-        for task, done, total in _tasks(sources, chosen, kind, pool, solving):
-            progress(Event(f"certifying {task.label}", done, total))
+        for task in _tasks(sources, chosen, kind, pool, solving):
             rows.append(_certify(task, seed, exact, solving, progress))
-            progress(Event(f"certified {task.label}", done + 1, total))
+            figures = {name: rows[-1][name] for name in ("lower", "upper", "level") if name in rows[-1]}
+            progress(Event(f"certified {task.label}", len(rows), None, figures))
     table = Table(rows, COLUMNS)
     if form.chosen:
         form.write([table], rows)
@@ -124,24 +124,19 @@ def certify(
 
 def _tasks(
     sources: list[str], rules: tuple[str, ...], kind: int | str | None, pool: bool, solving: Solving
-) -> Iterator[tuple[Task, int, int]]:
-    """(what to certify, how many models are done, how many there are as far as is known)."""
+) -> Iterator[Task]:
+    """What to certify, one library after the other."""
     from jatpo.cli.solve import models_of
     from jatpo.files import load
     from jatpo.solve import choose_for
 
-    request, done = solving.request(), 0
-    cases = [(name, each) for each in rules for name in sources]
-    for place, (name, each) in enumerate(cases):
+    request = solving.request()
+    for each, name in ((each, name) for each in rules for name in sources):
         library = load(name, rules=each, pool=pool)
         print_notes(library.notes)
-        models = models_of(library, name, kind)
         choice = choose_for(library, request, joint=kind == "joint")
-        for number, part in models.items():
-            left = len(cases) - place - 1
-            total = done + len(models) - list(models).index(number) + left * max(1, len(models))
-            yield Task(name, each, number, part, choice), done, total
-            done += 1
+        for number, part in models_of(library, name, kind).items():
+            yield Task(name, each, number, part, choice)
 
 
 def _certify(task: Task, seed: int, exact: bool, solving: Solving, progress: Progress) -> dict[str, Any]:
