@@ -12,6 +12,7 @@ from typing import Any
 from jatpo.evaluate.agents.protocol import Agent
 from jatpo.evaluate.scenario import Scenario
 from jatpo.evaluate.session import Cell, Played
+from jatpo.evaluate.simulator_scenario import scenario_of
 from jatpo.evaluate.solved import Solved
 from jatpo.evaluate.trials import Trials
 from jatpo.library import Library
@@ -32,7 +33,7 @@ class Stage:
     @property
     def name(self) -> str:
         """The name in tables."""
-        return self.source.name if isinstance(self.source, Library) else os.fspath(self.source)
+        return self.source.name if hasattr(self.source, "simulated") else os.fspath(self.source)
 
     @property
     def title(self) -> str:
@@ -64,14 +65,14 @@ class Case:
         return re.sub(r"[^\w.-]+", "-", self.name).strip("-.") or "library"
 
     @cached_property
-    def scenario(self) -> Scenario:
+    def scenario(self) -> Any:
         """The library as it is: true models are drawn from it uniformly."""
-        return Scenario(self.library)
+        return scenario_of(self.library)
 
     @cached_property
     def identity(self) -> Row:
         """What trials depend on: hashes of models, prior, horizon, rules."""
-        hashes = [model.content_hash()[:16] for model in self.library.members]
+        hashes = self.library.model_hashes()
         identity = {"rules": self.stage.rules, "horizon": self.library.horizon, "models": hashes}
         return {**identity, "prior": self.library.host_prior}
 

@@ -177,7 +177,7 @@ def run(
     if config.rules not in experiment.rules:
         raise unknown("rule set", config.rules, experiment.rules)
     chosen = choose_agents(agents or experiment.agents, config.preset)
-    given = [sources] if isinstance(sources, str | Library) else sources
+    given = [sources] if isinstance(sources, str) or hasattr(sources, "simulated") else sources
     stages = experiment.stages(chosen_sources(given or experiment.sources), config)
     settings = experiment.settings(config)
     kept = Store(store, experiment.name, settings, on_event, replace=replace) if store else None
@@ -257,7 +257,7 @@ def chosen_sources(sources: Sequence[str | Library]) -> list[str | Library]:
     """Libraries, and those that are named, each once; an unknown name is refused before any work."""
     chosen: list[str | Library] = []
     for source in sources:
-        chosen += [source] if isinstance(source, Library) else named_sources([source])
+        chosen += named_sources([source]) if isinstance(source, str) else [source]
     return list(dict.fromkeys(chosen))
 
 

@@ -58,6 +58,9 @@ def _plainly(value: Any) -> Any:
         return [_plainly(item) for item in value]
     leaves, structure = jax.tree.flatten(value)
     if len(leaves) == 1 and leaves[0] is value:
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):  # static fields, such as a filter
+            fields = {each.name: _plainly(getattr(value, each.name)) for each in dataclasses.fields(value)}
+            return {"class": type(value).__qualname__, **fields}
         return code_digest((value,)) or type(value).__qualname__
     return {"structure": str(structure), "leaves": [_plainly(leaf) for leaf in leaves]}
 

@@ -22,7 +22,8 @@ from jax import Array
 from jatpo.errors import JatpoError, unknown
 from jatpo.evaluate.agents import catalogue
 from jatpo.evaluate.agents.protocol import Agent, Context, Memory, choose, informed, permit, sight
-from jatpo.evaluate.scenario import Scenario, context_of, needed, refuse
+from jatpo.evaluate.scenario import context_of, needed, refuse
+from jatpo.evaluate.simulator_scenario import scenario_of
 from jatpo.evaluate.solved import Solved, SolveOptions
 from jatpo.evaluate.turn import check_shapes, complain, decide, whole_number
 from jatpo.files import load
@@ -100,7 +101,8 @@ class Player:
         seed: int = 0,
     ) -> None:
         """`solved` is a `Solved` or holds what the agent needs, by name; an informed agent needs `true_model`."""
-        scenario = Scenario(library, prior=prior)
+        models = library if hasattr(library, "simulated") else Library.from_models(library)
+        scenario = scenario_of(models, prior=prior)
         refuse(agent, scenario.library)
         if informed(agent) and true_model is None:
             raise JatpoError(f"agent '{agent.name}' knows the true model: say which one with true_model=")
@@ -110,14 +112,13 @@ class Player:
         number = 0 if true_model is None else whole_number("true model", true_model, count)
         truth = jnp.full(1, number, jnp.int32)
         self._traced = jax.tree.map(jnp.asarray, agent)
-        everything = context_of(
-            scenario, needed(agent, {} if solved is None else solved), scenario.prior[:, None]
-        )
+        given = needed(agent, {} if solved is None else solved, scenario.library)
+        everything = context_of(scenario, given, scenario.prior[:, None])
         self._context = permit(agent, everything, jnp.asarray(informed(agent)), truth)
         numbers = jnp.zeros(1, jnp.int32)
-        check_shapes(
-            self._traced, self._context, (sight(agent, numbers, None), sight(agent, numbers, numbers)), 1
-        )
+        observed = self.library.example_observations(1) if self.library.simulated else numbers
+        seen = sight(agent, numbers, None), sight(agent, numbers, observed)
+        check_shapes(self._traced, self._context, seen, 1)
         self._seed = jax.random.key(seed)
         self._episode, self._step = -1, 0
         self._memory: Memory = None
@@ -137,7 +138,7 @@ class Player:
         self._check_begun()
         return int(_choose(self._key, self._next_step(), self._probabilities))
 
-    def observe(self, action: int | str, observation: int | str | None = None) -> None:
+    def observe(self, action: int | str, observation: Any = None) -> None:
         """Take in that `action` was done and what was seen then (for agents that see states: the state)."""
         self._check_begun()
         number = self._number("action", action, self.library.num_actions, 1)
@@ -198,15 +199,33 @@ class Player:
         if self._memory is None:
             raise JatpoError("no episode has begun: call reset() first")
 
-    def _seen(self, seen: int | str | None, first: bool = False) -> np.ndarray | None:
+    def _seen(self, seen: Any, first: bool = False) -> Any:
         """What the agent sees [1]; None where it declared so, and before the first action."""
         sees = self.agent.sees
         if sees == "nothing" or (sees == "observation" and first):
             return None
         if seen is None:
             raise JatpoError(f"agent '{self.agent.name}' sees the {sees}: give it")
+        if self.library.simulated:
+            return self._as_shaped(seen)
         sizes = {"state": (self.library.num_states, 0), "observation": (self.library.num_observations, 2)}
         return np.full(1, self._number(sees, seen, *sizes[sees]), np.int32)
+
+    def _as_shaped(self, seen: Any) -> Any:
+        """An observation of simulators [..., 1]; refuses one of another structure or shape."""
+        wanted = self.library.example_observations(1)
+        if jax.tree.structure(seen) != jax.tree.structure(wanted):
+            raise JatpoError(f"the observation is {seen!r}: give what `observe` of the simulators returns")
+
+        def one(leaf: Any, like: Array) -> np.ndarray:
+            found = np.asarray(leaf)[..., None]
+            if found.shape != like.shape:
+                raise JatpoError(
+                    f"the observation has shape {list(found.shape[:-1])}, expected {list(like.shape[:-1])}"
+                )
+            return found.astype(like.dtype)
+
+        return jax.tree.map(one, seen, wanted)
 
     def _number(self, kind: str, value: int | str, size: int, field: int) -> int:
         """The number of an action, observation or state given by number or name."""

@@ -29,6 +29,8 @@ from jatpo.evaluate import loops
 from jatpo.evaluate.agents.protocol import Agent, informed, permit, sight
 from jatpo.evaluate.noise import Noise, make_noise
 from jatpo.evaluate.scenario import Scenario, context_of, needed, refuse
+from jatpo.evaluate.simulated_loop import play_simulators
+from jatpo.evaluate.simulator_scenario import SimulatorScenario
 from jatpo.evaluate.trials import Trials, concatenate, take
 from jatpo.evaluate.turn import check_shapes, complain
 from jatpo.library import Library
@@ -42,6 +44,8 @@ OF_TIME = ("states",)
 def chunk_size(library: Library) -> int:
     """How many trials make a chunk: a power of two, smaller for very large libraries."""
     size = CHUNK
+    if library.simulated:
+        return size
     each = library.num_models * library.num_states * (library.num_actions + 2) * library.prior.dtype.itemsize
     while size > 2 and size * each > CHUNK_BYTES:
         size //= 2
@@ -62,7 +66,9 @@ def _run(
 
     def on_device(noise: Noise, counts: Array, setup: loops.Setup) -> Any:
         own = jax.tree.map(lambda leaf: leaf[0], noise)
-        if _needs_steps(record):
+        if setup.scenario.simulated:
+            found = play_simulators(setup, horizon, record, own)
+        elif _needs_steps(record):
             found = loops.record(setup, horizon, record, own)
         else:
             found = loops.play(setup, horizon, places, own, counts[0], record)
@@ -86,9 +92,10 @@ def run_chunks(
 ) -> Iterator[tuple[int, Trials]]:
     """Whole chunks by number, as soon as they are done; the next ones already run meanwhile."""
     refuse(agent, scenario.library)
-    solved = needed(agent, solved)
+    solved = needed(agent, solved, scenario.library)
     names = _checked(agent, scenario, solved, record)
-    size, together = chunk_size(scenario.library), 1 if _needs_steps(names) else TOGETHER
+    alone = scenario.simulated or _needs_steps(names)
+    size, together = chunk_size(scenario.library), 1 if alone else TOGETHER
     chunks = list(chunks)
     devices = (jax.local_devices() if devices is None else list(devices))[: max(len(chunks), 1)]
     mesh = Mesh(np.array(devices), ("devices",))
@@ -139,7 +146,7 @@ def _fetch(
             complain(agent, fault, f"at step {step} of trial {trial}")
         for place, chunk in enumerate(share):
             own = (device, slice(place * size, (place + 1) * size))
-            ordered = {name: _of_chunk(name, part[device], own[1]) for name, part in records.items()}
+            ordered = {name: _of_chunk(name, part, own) for name, part in records.items()}
             numbers = np.arange(chunk * size, (chunk + 1) * size)
             yield chunk, Trials(numbers, truth[own], returns[own], discounted[own], ordered)
 
@@ -147,8 +154,8 @@ def _fetch(
 def rollout(
     key: Array,
     agent: Agent,
-    scenario: Scenario,
-    solved: Mapping[str, Any],
+    scenario: Scenario | SimulatorScenario,
+    solved: Mapping[str, Any] = {},
     horizon: int | None = None,
     *,
     trials: int | Sequence[int],
@@ -174,9 +181,11 @@ def _needs_steps(names: Sequence[str]) -> bool:
     return any(name not in loops.OF_TRIAL for name in names)
 
 
-def _of_chunk(name: str, record: np.ndarray, own: slice) -> np.ndarray:
-    """One chunk's part of a record, the trial first."""
-    return record[own] if name in loops.OF_TRIAL else _trials_first(record)
+def _of_chunk(name: str, record: Any, own: tuple[int, slice]) -> Any:
+    """One chunk's part of a record, the trial first; `own` says on which device and at which places it is."""
+    if name in loops.OF_TRIAL:
+        return record[own]
+    return jax.tree.map(lambda leaf: _trials_first(leaf[own[0]]), record)
 
 
 def _trials_first(record: np.ndarray) -> np.ndarray:
@@ -194,7 +203,7 @@ def _checked(
     for name in record:
         if name not in known:
             raise unknown(f"record of agent '{agent.name}'", name, known)
-    if _needs_steps(record) and any(name in loops.OF_TRIAL for name in record):
+    if not scenario.simulated and _needs_steps(record) and any(name in loops.OF_TRIAL for name in record):
         raise JatpoError(
             f"{' and '.join(loops.OF_TRIAL)} cannot be recorded with what belongs to single steps: ask for them alone"
         )
@@ -208,5 +217,6 @@ def reported(agent: Agent, scenario: Scenario, solved: Mapping[str, Any]) -> tup
     prior = jnp.broadcast_to(scenario.prior[:, None], (scenario.prior.shape[0], trials))
     everything = context_of(scenario, solved, prior)
     context = permit(agent, everything, jnp.asarray(informed(agent)), numbers)
-    seen = (sight(agent, numbers, None), sight(agent, numbers, numbers))
+    observed = scenario.library.example_observations(trials) if scenario.simulated else numbers
+    seen = (sight(agent, numbers, None), sight(agent, numbers, observed))
     return tuple(check_shapes(jax.tree.map(jnp.asarray, agent), context, seen, trials))

@@ -18,7 +18,7 @@ from jax import Array
 
 from jatpo import validate
 from jatpo.errors import JatpoError
-from jatpo.evaluate.agents.protocol import Agent, Context, Parts
+from jatpo.evaluate.agents.protocol import Agent, Context, Parts, refusal
 from jatpo.evaluate.world import final_states, joined
 from jatpo.library import Library
 from jatpo.model import POMDP
@@ -38,6 +38,8 @@ class Scenario:
     prior: Array  # [K], the agents'
     size: Array  # [] int32, models in a trial's library
     leave_out: Array  # [] bool, whether the true model is missing from it
+
+    simulated = False  # a SimulatorScenario has True
 
     def __init__(
         self,
@@ -131,8 +133,13 @@ def context_of(scenario: Scenario, solved: Mapping[str, Any], prior: Array) -> C
     return Context(actions, scenario.library, prior, dict(solved))
 
 
-def needed(agent: Agent, solved: Mapping[str, Any]) -> Parts:
-    """Of what is solved only what the agent needs; raises where something is missing."""
+def needed(agent: Agent, solved: Mapping[str, Any], library: Any = None) -> Parts:
+    """Of what is solved only what the agent needs; raises where something is missing.
+
+    Nothing can be solved for simulators that are not made of tables: an empty tuple stands for what is not given.
+    """
+    if library is not None and library.simulated and library.tables is None:
+        return {name: solved.get(name, ()) for name in agent.needs}
     missing = [name for name in agent.needs if name not in solved]
     if missing:
         raise JatpoError(
@@ -143,6 +150,6 @@ def needed(agent: Agent, solved: Mapping[str, Any]) -> Parts:
 
 def refuse(agent: Agent, library: Library) -> None:
     """Raise if the agent cannot run with this library."""
-    reason = agent.refuses(library)
+    reason = refusal(agent, library)
     if reason:
         raise JatpoError(f"agent '{agent.name}' cannot run: {reason}")

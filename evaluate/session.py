@@ -18,7 +18,7 @@ import numpy as np
 from jatpo import memory
 from jatpo.disk import Checkpoints
 from jatpo.errors import JatpoError
-from jatpo.evaluate.agents.protocol import Agent
+from jatpo.evaluate.agents.protocol import Agent, refusal
 from jatpo.evaluate.fingerprint import fingerprint
 from jatpo.evaluate.results_store import Store
 from jatpo.evaluate.rollout import TOGETHER, chunk_size, run_chunks
@@ -49,7 +49,7 @@ class Cell:
     @property
     def reason(self) -> str | None:
         """Why the agent cannot play here, or None."""
-        return self.agent.refuses(self.scenario.library)
+        return refusal(self.agent, self.scenario.library)
 
     @property
     def num_chunks(self) -> int:

@@ -23,7 +23,8 @@ from jatpo.disk import digest
 from jatpo.errors import JatpoError, unknown
 from jatpo.evaluate.action_values import ActionValues, action_values
 from jatpo.evaluate.agents import bayes
-from jatpo.evaluate.agents.protocol import Agent
+from jatpo.evaluate.agents.joint_planner import commit_values
+from jatpo.evaluate.agents.protocol import Agent, refusal
 from jatpo.events import Event, OnEvent, ignore
 from jatpo.files import load
 from jatpo.library import Library
@@ -81,7 +82,7 @@ class Solved(Mapping[str, Any]):
         if name not in self._parts:
             if name not in PROVIDERS:
                 raise unknown("solution", name, PROVIDERS.names())
-            if self.options is None and name != "q":
+            if self.options is None and name != "q" and not self.library.simulated:
                 raise JatpoError(f"{self.library.name} has no solved {name}: solve it with solve_library")
             self._parts[name] = PROVIDERS.get(name)(self)
         return self._parts[name]
@@ -201,7 +202,7 @@ def load_solved(
     for note in library.notes:
         options.on_event(Event(note=note))
     solved = Solved(library, options=options)
-    solve_needs(solved, [agent for agent in agents if agent.refuses(library) is None])
+    solve_needs(solved, [agent for agent in agents if refusal(agent, library) is None])
     return solved
 
 
@@ -216,6 +217,8 @@ _jit_values = jax.jit(value_iteration_library)
 
 def _policies(solved: Solved) -> Policy:
     """The alpha vectors of every model, stacked [K, V, X]; policies that came with the library are kept."""
+    if solved.library.simulated:
+        return _of_tables(solved, "policies")
     given = solved.library.policies
     found = solved.solutions if any(policy is None for policy in given) else ()
     policies = [found[k].policy if policy is None else policy for k, policy in enumerate(given)]
@@ -224,7 +227,22 @@ def _policies(solved: Solved) -> Policy:
 
 def _values(solved: Solved) -> Array:
     """q* of the MDP beneath every model [K, X, A]."""
+    if solved.library.simulated:
+        return _of_tables(solved, "q")
     return _jit_values(solved.library.models, 1e-4, 10_000).q
+
+
+def _of_tables(solved: Solved, name: str) -> Any:
+    """What is solved for the tables that simulators were made of; an empty tuple where they are not made of any."""
+    tables = solved.library.tables
+    return () if tables is None else Solved(tables, options=solved.options)[name]
+
+
+def _commit_values(solved: Solved) -> Any:
+    """What following model j earns from every state of model k [J, K, X]; nothing for simulators without tables."""
+    if solved.library.simulated:
+        return _of_tables(solved, "commit_values")
+    return commit_values(solved.library.models, solved["q"])
 
 
 def _joint(solved: Solved) -> Policy:
@@ -245,5 +263,6 @@ for _name, _provider in (
     ("q", _values),
     ("joint", _joint),
     ("action_values", _action_values),
+    ("commit_values", _commit_values),
 ):
     PROVIDERS.add(_name, _provider)

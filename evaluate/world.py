@@ -12,15 +12,11 @@ from jax import Array
 
 from jatpo import environment
 from jatpo.model import POMDP
+from jatpo.simulators.tabular_simulator import joined_table
 from jatpo.storage import Transition, pick
 
-
-def joined(models: POMDP) -> POMDP:
-    """Stacked models [K, ...] as a world with K·A actions; the start beliefs stay [K, X]."""
-    num_models, num_states, num_actions = models.reward.shape
-    reward = jnp.swapaxes(models.reward, 0, 1).reshape(num_states, num_models * num_actions)
-    transition, observation = models.transition.joined(), models.observation.joined(num_actions)
-    return POMDP(transition, observation, reward, models.initial, models.discount)
+joined = joined_table
+"""Stacked models [K, ...] as a world with K·A actions; the start beliefs stay [K, X]."""
 
 
 def final_states(models: POMDP) -> Array:

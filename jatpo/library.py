@@ -67,6 +67,8 @@ class Library:
     published: Published | None = None
     notes: tuple[str, ...] = ()  # what was corrected on reading
 
+    simulated = False  # a SimulatorLibrary has True
+
     @classmethod
     def from_models(
         cls,
@@ -298,6 +300,10 @@ class Library:
         parts[mask] = belief
         posterior = parts.sum(axis=1)
         return posterior, parts / np.where(posterior > 0, posterior, 1)[:, None]
+
+    def model_hashes(self) -> list[str]:
+        """A short digest of every model, for records of what results depend on."""
+        return [model.content_hash()[:16] for model in self.members]
 
     def __repr__(self) -> str:
         if not self.members:

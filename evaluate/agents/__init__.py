@@ -4,25 +4,43 @@ from jatpo.evaluate.agents.atpo import ATPO, Informed, RandomPicker
 from jatpo.evaluate.agents.bayes import Bayes
 from jatpo.evaluate.agents.bopa import BOPA, Random, ValueIteration
 from jatpo.evaluate.agents.catalogue import get, load, names, register
+from jatpo.evaluate.agents.joint_planner import JointPlanner
 from jatpo.evaluate.agents.lookahead import Lookahead, Q
 from jatpo.evaluate.agents.protocol import Agent, Context, agent_class, static
 from jatpo.evaluate.agents.selecting import Commit, MostLikely, Vote
+from jatpo.evaluate.agents.simulator_atpo import SimulatorATPO, SimulatorCommit, SimulatorInformed
+from jatpo.evaluate.agents.simulator_policies import (
+    AlphaVectors,
+    BeliefFunction,
+    Preferences,
+    SimulatorPolicy,
+    StateValues,
+)
 from jatpo.evaluate.agents.soft_atpo import SoftATPO
 
 __all__ = [
     "ATPO",
     "BOPA",
     "Agent",
+    "AlphaVectors",
     "Bayes",
+    "BeliefFunction",
     "Commit",
     "Context",
     "Informed",
+    "JointPlanner",
     "Lookahead",
     "MostLikely",
+    "Preferences",
     "Q",
     "Random",
     "RandomPicker",
+    "SimulatorATPO",
+    "SimulatorCommit",
+    "SimulatorInformed",
+    "SimulatorPolicy",
     "SoftATPO",
+    "StateValues",
     "ValueIteration",
     "Vote",
     "agent_class",

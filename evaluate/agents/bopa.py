@@ -99,6 +99,7 @@ class Random(Defaults):
     name: str = "random"
     sees = "nothing"
     knows = "nothing"
+    plays = ("tables", "simulators")
 
     def init(self, keys: Array, context: Context, seen: None) -> tuple:
         """Nothing."""

@@ -92,6 +92,7 @@ class Defaults:
     """What an agent need not say of itself."""
 
     needs: tuple[str, ...] = ()
+    plays: tuple[str, ...] = ("tables",)  # of "tables" and "simulators", the libraries that it can play in
 
     def report(self, context: Context, memory: Memory) -> dict[str, Array]:
         """Nothing."""
@@ -112,7 +113,7 @@ def static(*, default: Any) -> Any:
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, static))
 def agent_class(cls: Class) -> Class:
     """Make a frozen dataclass and a pytree of a class with the methods of an agent."""
-    for name in ("needs", "report", "refuses"):
+    for name in ("needs", "plays", "report", "refuses"):
         if not hasattr(cls, name):
             setattr(cls, name, getattr(Defaults, name))
     inherited = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
@@ -181,6 +182,15 @@ def check_declaration(agent: Agent) -> None:
         raise unknown(f"kind of knowledge (agent '{name}', knows=)", agent.knows, KNOWS)
     if agent.knows == "nothing" and agent.needs:
         raise JatpoError(f"agent '{name}' knows nothing and cannot need {', '.join(agent.needs)}")
+
+
+def refusal(agent: Agent, library: Any) -> str | None:
+    """Why an agent cannot run with a library of tables or of simulators, or None."""
+    kind = "simulators" if library.simulated else "tables"
+    plays: tuple[str, ...] = getattr(agent, "plays", Defaults.plays)
+    if kind not in plays:
+        return f"it plays in libraries of {' and '.join(plays)}, and {library.name} is made of {kind}"
+    return agent.refuses(library)
 
 
 def informed(agent: Agent) -> bool:

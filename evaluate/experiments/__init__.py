@@ -7,6 +7,7 @@ from jatpo.evaluate.experiments.loss_bound import LossBound
 from jatpo.evaluate.experiments.misspecified import Misspecified
 from jatpo.evaluate.experiments.off_policy import OffPolicy
 from jatpo.evaluate.experiments.scaling import Scaling
+from jatpo.evaluate.experiments.simulators import Simulators
 from jatpo.evaluate.experiments.tune import Tune
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "Misspecified",
     "OffPolicy",
     "Scaling",
+    "Simulators",
     "Tune",
 ]

@@ -20,6 +20,8 @@ from jatpo.files.manifest import read_manifest, read_model
 from jatpo.files.policies import read_policy
 from jatpo.files.writer import write_pomdp  # noqa: F401 - registers the format
 from jatpo.library import Library
+from jatpo.simulators import simulator_catalogue
+from jatpo.simulators.simulator_catalogue import SIMULATORS
 
 MANIFEST = "library.toml"
 ALL = "all"
@@ -34,11 +36,13 @@ def load(source: Source, *, rules: str = "as_run", pool: bool = False) -> Librar
     (``gridworld:size=16``), a .POMDP file, a directory of such files or a TOML file. `rules` and `pool` are for
     domains. What was corrected on reading is in `notes`.
     """
-    if isinstance(source, Library):
-        return source
+    if hasattr(source, "simulated"):
+        return source  # pyright: ignore[reportReturnType] - a library of tables or of simulators
     text = os.fspath(source)
     check_source(text)
     name = text.partition(":")[0]
+    if simulator_catalogue.known(text):
+        return simulator_catalogue.build(text)
     if name in domains.known():
         _, model, parameters = domains.parse(text)
         library = domains.library(name, rules, pool=pool, model=model, **parameters)
@@ -49,7 +53,7 @@ def load(source: Source, *, rules: str = "as_run", pool: bool = False) -> Librar
 def check_source(text: str) -> None:
     """Refuse a name that is neither a domain's nor a file's; nothing is read."""
     name = text.partition(":")[0]
-    if name not in domains.known() and not os.path.exists(text):
+    if name not in domains.known() and name not in SIMULATORS and not os.path.exists(text):
         hint = nearest(name, domains.known()) or "; 'jatpo domains' lists the domains"
         raise JatpoError(f"no domain or file is called '{text}'{hint}")
 

@@ -1,12 +1,15 @@
 """Libraries of simulators: the protocol, tables as simulators, and filters for them."""
 
+from jatpo.simulators import torus_pursuit
 from jatpo.simulators.particle_filter import ParticleBelief, Particles
-from jatpo.simulators.simulator_library import SimulatorLibrary
+from jatpo.simulators.simulator_catalogue import SIMULATORS, build, register
+from jatpo.simulators.simulator_library import SimulatorLibrary, simulators_of
 from jatpo.simulators.simulator_protocol import Simulator, fixed, simulator_class
 from jatpo.simulators.table_filter import Exact, OnTable
 from jatpo.simulators.tabular_simulator import TabularSimulator
 
 __all__ = [
+    "SIMULATORS",
     "Exact",
     "OnTable",
     "ParticleBelief",
@@ -14,6 +17,10 @@ __all__ = [
     "Simulator",
     "SimulatorLibrary",
     "TabularSimulator",
+    "build",
     "fixed",
+    "register",
     "simulator_class",
+    "simulators_of",
+    "torus_pursuit",
 ]

@@ -12,9 +12,9 @@ to `count` (Fearnhead and Clifford, 2003): heavy candidates are kept as they are
 (`starts`) and no more than `count` states have weight, merged particles are the exact filter.
 
 When no particle explains an observation, the model is depleted: its log evidence is the log of `floor`, a stated
-number instead of a zero that sampling has made, and its particles are drawn anew: from the start distribution weighed
-by the observation, or where that explains nothing either, as they were predicted. After a depletion the evidence is no
-longer unbiased; `dropped` is 1 in that step, and the belief counts it.
+number instead of a zero that sampling has made, and its particles are drawn anew: from start states that were drawn
+before the first step, weighed by the observation, or where these explain nothing either, as they were predicted. After
+a depletion the evidence is no longer unbiased; `dropped` is 1 in that step, and the belief counts it.
 
 Gradients: rates r_i are constants, weights q_i are not, so that the gradient of the evidence Z is an unbiased estimate
 of that of the probability (Ścibior and Wood, 2021) for parameters that act through `log_observation`, and with adapted
@@ -36,6 +36,7 @@ from jatpo.errors import unknown
 from jatpo.pytree import pytree
 from jatpo.simulators.simulator_protocol import Simulator, State
 
+RESERVE = 4  # one start state is kept for that many particles
 PROPOSALS = ("bootstrap", "adapted", "merged")
 ROUNDS = (
     16  # of the search for the threshold c; it approaches from above, and any c that is reached is unbiased
@@ -50,6 +51,7 @@ class ParticleBelief:
     states: State  # [P, ...]
     weights: Array  # [P], of sum 1
     depleted: Array  # [] int32, how often all particles died
+    reserve: State  # [P / RESERVE, ...], start states for when they do
 
 
 @pytree
@@ -60,6 +62,7 @@ class Proposed:
     states: State  # [M, ...]
     weights: Array  # [M]
     depleted: Array
+    reserve: State
 
 
 @dataclass(frozen=True)
@@ -78,12 +81,14 @@ class Particles(Representation):
     def start(self, key: Array | None, model: Simulator) -> ParticleBelief:
         assert key is not None
         never = jnp.zeros((), jnp.int32)
+        key, apart = jax.random.split(key)
+        reserve = jax.vmap(model.initial)(jax.random.split(apart, -(-self.count // RESERVE)))
         if self.proposal != "bootstrap" and model.lists_starts:
             states, weights = model.starts()
             chosen, weights = systematic(key, weights, _threshold(weights, self.count), self.count)
-            return ParticleBelief(jax.tree.map(lambda leaf: leaf[chosen], states), weights, never)
+            return ParticleBelief(jax.tree.map(lambda leaf: leaf[chosen], states), weights, never, reserve)
         states = jax.vmap(model.initial)(jax.random.split(key, self.count))
-        return ParticleBelief(states, self._even(model), never)
+        return ParticleBelief(states, self._even(model), never, reserve)
 
     def _even(self, model: Simulator) -> Array:
         return jnp.full(self.count, 1 / self.count, jnp.result_type(model.discount, jnp.float32))
@@ -95,13 +100,13 @@ class Particles(Representation):
             states, weights = self._resampled(choose, belief)
             keys = jax.random.split(move, self.count)
             states, _, _ = jax.vmap(model.step, in_axes=(0, 0, None))(keys, states, action)
-            return Proposed(states, weights, belief.depleted)
+            return Proposed(states, weights, belief.depleted, belief.reserve)
         states, probability = jax.vmap(model.successors, in_axes=(0, None))(belief.states, action)
         weights = (belief.weights[:, None] * probability.astype(belief.weights.dtype)).reshape(-1)
         states = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), states)
         if self.proposal == "merged":
             states, weights = merged_states(model, states, weights)
-        return Proposed(states, weights, belief.depleted)
+        return Proposed(states, weights, belief.depleted, belief.reserve)
 
     def _resampled(self, key: Array, belief: ParticleBelief) -> tuple[State, Array]:
         """The particles as they are, or ancestors drawn from them with even weights where few are effective."""
@@ -116,16 +121,15 @@ class Particles(Representation):
         self, key: Array | None, model: Simulator, predicted: Proposed, action: Array, observation: Any
     ) -> tuple[ParticleBelief, Array, Diagnostics]:
         assert key is not None
-        choose, anew = jax.random.split(key)
         weights, evidence = _weighed(model, predicted.states, predicted.weights, action, observation)
         alive = evidence > 0
         kept = jnp.where(alive, weights / jnp.where(alive, evidence, 1), predicted.weights)
         states = predicted.states
         if self.proposal != "bootstrap":
-            chosen, kept = systematic(choose, kept, _threshold(kept, self.count), self.count)
+            chosen, kept = systematic(key, kept, _threshold(kept, self.count), self.count)
             states = jax.tree.map(lambda leaf: leaf[chosen], states)
             kept = kept / jax.lax.stop_gradient(jnp.sum(kept))
-        fresh, new_weights = self._redrawn(anew, model, action, observation)
+        fresh, new_weights = self._redrawn(model, predicted.reserve, action, observation)
         found = jnp.sum(new_weights) > 0
         use = ~alive & found
         states = jax.tree.map(lambda new, old: jnp.where(use, new, old), fresh, states)
@@ -135,17 +139,22 @@ class Particles(Representation):
         dropped = (~alive).astype(kept.dtype)
         unknown_error = jnp.full((), jnp.finfo(kept.dtype).max / 4, kept.dtype)
         diagnostics = Diagnostics(dropped, unknown_error, effective_size(kept))
-        return ParticleBelief(states, kept, depleted), log_evidence, diagnostics
+        return ParticleBelief(states, kept, depleted, predicted.reserve), log_evidence, diagnostics
 
-    def _redrawn(self, key: Array, model: Simulator, action: Array, observation: Any) -> tuple[State, Array]:
-        """Start states with weights of sum 1 by the observation; all 0 where none explains it."""
-        states = jax.vmap(model.initial)(jax.random.split(key, self.count))
-        weights, total = _weighed(model, states, self._even(model), action, observation)
+    def _redrawn(
+        self, model: Simulator, reserve: State, action: Array, observation: Any
+    ) -> tuple[State, Array]:
+        """Start states [P, ...] with weights of sum 1 by the observation; all 0 where none explains it."""
+        place = jnp.arange(self.count, dtype=jnp.int32) % -(-self.count // RESERVE)
+        even = jnp.full(-(-self.count // RESERVE), 1 / self.count, self._even(model).dtype)
+        weights = _weighed(model, reserve, even, action, observation)[0][place]
+        total = jnp.sum(weights)
+        states = jax.tree.map(lambda leaf: leaf[place], reserve)
         return states, jax.lax.stop_gradient(weights / jnp.where(total > 0, total, 1))
 
     def expectation(self, belief: ParticleBelief, values: Array) -> Array:
         """sum_i w_i values(..., x_i), where states are numbers."""
-        return jnp.take(values, belief.states, axis=-1, mode="clip") @ belief.weights
+        return values @ self.dense(belief, values.shape[-1])
 
     def mode(self, belief: ParticleBelief) -> State:
         """The heaviest particle."""

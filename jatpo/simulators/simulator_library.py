@@ -21,6 +21,7 @@ from jatpo import validate
 from jatpo.disk import digest
 from jatpo.errors import JatpoError
 from jatpo.library import HORIZON, Library
+from jatpo.model import Names
 from jatpo.simulators.simulator_protocol import (
     Simulator,
     State,
@@ -28,7 +29,7 @@ from jatpo.simulators.simulator_protocol import (
     stack_entries,
     take_entry,
 )
-from jatpo.simulators.tabular_simulator import tabular_entries
+from jatpo.simulators.tabular_simulator import TabularSimulator, joined_table, tabular_entries
 
 
 @jax.tree_util.register_pytree_with_keys_class
@@ -46,6 +47,7 @@ class SimulatorLibrary:
     tables: Library | None = None  # of which it was made, on the host
 
     simulated = True  # a Library has False
+    published = None  # settings of solvers that came with it; there are none
 
     @classmethod
     def from_simulators(
@@ -117,9 +119,21 @@ class SimulatorLibrary:
     def __len__(self) -> int:
         return self.num_models
 
-    def content_hash(self) -> str:
-        """A digest of the program's sizes and of every parameter."""
-        return digest((str(jax.tree.structure(self.groups)), *map(np.asarray, jax.tree.leaves(self.groups))))
+    def model_hashes(self) -> list[str]:
+        """A short digest of every entry's class, sizes and parameters, as `Library.model_hashes`."""
+        entries = [self.entry(k) for k in range(self.num_models)]
+        return [digest((repr(jax.tree.structure(each)), *jax.tree.leaves(each)))[:16] for each in entries]
+
+    @property
+    def names(self) -> tuple[Names, ...]:
+        """The names of the actions, for every entry."""
+        return (Names(actions=self.groups[0].actions or None),) * self.num_models
+
+    def example_observations(self, trials: int) -> Any:
+        """Zeros of the shape of the observations of N trials [..., N]."""
+        entry = self.entry(0)
+        shapes = _shapes(entry)[2]
+        return jax.tree.map(lambda leaf: jnp.zeros((*leaf.shape, trials), leaf.dtype), shapes)
 
     def each(self, function: Callable[..., Any], *parts: Any, shared: Sequence[Any] = ()) -> tuple[Any, ...]:
         """`function(simulator, part..., shared...)` of all entries, as a tuple of groups; parts are such tuples."""
@@ -198,6 +212,16 @@ class SimulatorLibrary:
     def tree_unflatten(cls, aux: tuple, children: Sequence) -> SimulatorLibrary:
         groups, prior = children
         return cls(groups, prior, aux)
+
+
+def simulators_of(library: Any) -> SimulatorLibrary:
+    """A library of simulators as it is, one of tables as simulators of them; also of traced arrays."""
+    if library.simulated:
+        return library
+    models = library.models
+    numbers = jnp.arange(models.reward.shape[0], dtype=jnp.int32)
+    group = TabularSimulator(joined_table(models), numbers, models.discount, models.num_actions)
+    return SimulatorLibrary((group,), library.prior, (tuple(range(len(numbers))),))
 
 
 def _kind(simulator: Simulator) -> Any:

@@ -30,6 +30,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from jatpo.errors import JatpoError
 from jatpo.pytree import pytree
 
 State = Any
@@ -64,19 +65,19 @@ class Simulator:
 
     def initial(self, key: Array) -> State:
         """A start state."""
-        raise NotImplementedError(f"{type(self).__name__} has no method initial")
+        raise _missing(self, "initial")
 
     def step(self, key: Array, state: State, action: Array) -> tuple[State, Array, Array]:
         """The next state, the reward of acting in `state` [] and whether the episode ends now []."""
-        raise NotImplementedError(f"{type(self).__name__} has no method step")
+        raise _missing(self, "step")
 
     def observe(self, key: Array, state: State, action: Array) -> Observed:
         """What is seen on arriving in `state` by `action`."""
-        raise NotImplementedError(f"{type(self).__name__} has no method observe")
+        raise _missing(self, "observe")
 
     def log_observation(self, state: State, action: Array, observation: Observed) -> Array:
         """The log probability of `observation` on arriving in `state` by `action` []."""
-        raise NotImplementedError(f"{type(self).__name__} has no method log_observation")
+        raise _missing(self, "log_observation")
 
     def final(self, state: State) -> Array:
         """Whether an episode ends in this state [] bool."""
@@ -85,19 +86,19 @@ class Simulator:
 
     def starts(self) -> tuple[State, Array]:
         """All start states [S, ...] and their probabilities [S]."""
-        raise NotImplementedError(f"{type(self).__name__} has no method starts")
+        raise _missing(self, "starts")
 
     def successors(self, state: State, action: Array) -> tuple[State, Array]:
         """All states that may follow [S, ...] and their probabilities [S]; 0 where a place is not used."""
-        raise NotImplementedError(f"{type(self).__name__} has no method successors")
+        raise _missing(self, "successors")
 
     def code(self, state: State) -> Array:
         """A number for the state [] int32, another for every other state."""
-        raise NotImplementedError(f"{type(self).__name__} has no method code")
+        raise _missing(self, "code")
 
     def preferences(self, state: State) -> Array:
         """The probabilities of the actions [A] of an agent that knows the model and the state."""
-        raise NotImplementedError(f"{type(self).__name__} has no method preferences")
+        raise _missing(self, "preferences")
 
     def features(self, observation: Observed) -> Array:
         """An observation as numbers [F]."""
@@ -107,6 +108,10 @@ class Simulator:
     def draw_state(self, state: State) -> str:
         """A state as text."""
         return str(state)
+
+
+def _missing(simulator: Simulator, name: str) -> JatpoError:
+    return JatpoError(f"simulator {type(simulator).__name__} has no method {name}: write it")
 
 
 def axes(group: Simulator) -> Any:

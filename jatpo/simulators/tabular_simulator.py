@@ -75,11 +75,17 @@ class TabularSimulator(Simulator):
         return jax.nn.one_hot(observation, self.world.num_observations, dtype=jnp.float32)
 
 
-def tabular_entries(models: POMDP) -> list[TabularSimulator]:
-    """Stacked models [K, ...] as simulators that share one table."""
+def joined_table(models: POMDP) -> POMDP:
+    """Stacked models [K, ...] as a table with K·A actions; the start beliefs stay [K, X]."""
     num_models, num_states, num_actions = models.reward.shape
     reward = jnp.swapaxes(models.reward, 0, 1).reshape(num_states, num_models * num_actions)
-    parts = models.transition.joined(), models.observation.joined(num_actions)
-    world = POMDP(*parts, reward, models.initial, models.discount)
+    transition, observation = models.transition.joined(), models.observation.joined(num_actions)
+    return POMDP(transition, observation, reward, models.initial, models.discount)
+
+
+def tabular_entries(models: POMDP) -> list[TabularSimulator]:
+    """Stacked models [K, ...] as simulators that share one table."""
+    num_models, _, num_actions = models.reward.shape
+    world = joined_table(models)
     numbers = jnp.arange(num_models, dtype=jnp.int32)
     return [TabularSimulator(world, numbers[k], models.discount[k], num_actions) for k in range(num_models)]

@@ -33,10 +33,11 @@ QUICK = {
     "library-scaling": {"sizes": (2,)},
     "misspecified": {"factors": (2.0,)},
     "off-policy": {"shares": (0.5,), "rounds": 1},
+    "simulators": {"particles": (8,)},
     "tune": {"steps": 2, "batch": 4},
     "horizons": {"horizons": (2, 4)},
 }
-AGENTS = {"beyond": ("perseus", "atpo", "map")}
+AGENTS = {"beyond": ("perseus", "atpo", "map"), "simulators": ("particle_atpo", "random")}
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +78,7 @@ def rows_of(tables):
 
 def test_one_from_outside_is_among_them():
     ours = {"adapt", "beyond", "evaluate", "identification", "library-scaling", "loss-bound"}
-    assert ours | {"misspecified", "off-policy", "tune", "horizons"} == set(ALL)
+    assert ours | {"misspecified", "off-policy", "simulators", "tune", "horizons"} == set(ALL)
 
 
 @pytest.mark.parametrize("name", ALL)
