@@ -217,10 +217,10 @@ def torus_pursuit(
     reach: int = 2,
     noise: float = 0.05,
     discount: float = 0.95,
-    teammates: str = "greedy,assigned",
+    teammates: str = "greedy+assigned",
 ) -> SimulatorLibrary:
     """A model for each kind of teammates and each task."""
-    kinds = [part for part in teammates.split(",") if part]
+    kinds = [part for part in teammates.split("+") if part]
     for kind in kinds:
         if kind not in TEAMMATES:
             raise unknown("kind of teammates", kind, TEAMMATES)

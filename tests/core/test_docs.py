@@ -115,6 +115,14 @@ def test_what_the_page_on_environments_says(type_in):
     assert 93 < mean["atpo"] < 95.5 and 88 < mean["learned"] < 95.5 and 50 < mean["random"] < 65
 
 
+def test_the_page_on_simulators(type_in):
+    """The planner listens before it opens a door, the mixture of policies does not."""
+    assert type_in("simulators.md") == {"file": 1, "sh": 1, "python": 1}
+    rows = json.loads(Path("results/simulators.json").read_text())
+    mean = {row["agent"]: row["mean"] for row in rows}
+    assert mean["particle_informed"] == 10 and mean["joint_planner"] > 4 > 0 > mean["particle_atpo"]
+
+
 def test_the_page_on_extending(type_in):
     """What it prints, to the letter, is part of it."""
     assert type_in("extending.md") == {"python": 3, "text": 3}
