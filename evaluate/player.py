@@ -214,10 +214,8 @@ class Player:
     def _as_shaped(self, seen: Any) -> Any:
         """An observation of simulators [..., 1]; refuses one of another structure or shape."""
         wanted = self.library.example_observations(1)
-        if jax.tree.structure(seen) != jax.tree.structure(wanted):
-            raise JatpoError(f"the observation is {seen!r}: give what `observe` of the simulators returns")
 
-        def one(leaf: Any, like: Array) -> np.ndarray:
+        def one(like: Array, leaf: Any) -> np.ndarray:
             found = np.asarray(leaf)[..., None]
             if found.shape != like.shape:
                 raise JatpoError(
@@ -225,7 +223,11 @@ class Player:
                 )
             return found.astype(like.dtype)
 
-        return jax.tree.map(one, seen, wanted)
+        try:
+            return jax.tree.map(one, wanted, seen)
+        except (TypeError, ValueError) as error:
+            text = f"the observation is {seen!r}: give what `observe` of the simulators returns"
+            raise JatpoError(text) from error
 
     def _number(self, kind: str, value: int | str, size: int, field: int) -> int:
         """The number of an action, observation or state given by number or name."""
