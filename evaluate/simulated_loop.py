@@ -7,6 +7,7 @@ which no agent is given (`noise.agent_keys`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -51,7 +52,7 @@ def play_simulators(setup: Setup, horizon: int, names: tuple[str, ...], noise: N
     first = first._replace(steps_sure=_sure(setup, context, names, first, truth))
     discount = scenario.world.discounts().astype(nothing.dtype)[truth]
 
-    def kept(moving: Moving) -> dict[str, Any]:
+    def kept(moving: Moving) -> Mapping[str, Any]:
         found = {"states": _trials_last(moving.states), **setup.agent.report(context, moving.memory)}
         return {name: found[name] for name in names if name in found}
 

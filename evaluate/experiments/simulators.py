@@ -86,7 +86,7 @@ class Simulators(Experiment):
             if each.trials is None:
                 rows.append(case.row(each, reason=each.reason))
                 continue
-            row: dict[str, Any] = statistics.estimate(each.trials.returns)._asdict()
+            row: Row = statistics.estimate(each.trials.returns)._asdict()
             rival = base.get(_filter(each), first)
             if rival is not None and rival.trials is not None and rival is not each:
                 minus = statistics.difference(each.trials.returns, rival.trials.returns)
