@@ -3,7 +3,7 @@ PYTHON ?= python3
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo shell pictures docs package test contracts slow lint style formatted types words format clean
+.PHONY: help demo shell pictures docs package test contracts slow chaos lint style formatted types words format clean
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
@@ -46,6 +46,10 @@ contracts: .venv/ready ## run all contract suites, slow ones too, with optimised
 slow: .venv/ready ## run the slow tests, and those on equal bits, with optimised programs
 	$(call say,slow tests)
 	@XLA_FLAGS= $(BIN)/python -m pytest -m "slow or bits" $(ARGS)
+
+chaos: .venv/ready ## attack the guarantees of docs/reliability.md for twenty minutes (ARGS=--short: two)
+	$(call say,chaos)
+	@$(BIN)/python -m tests.chaos.campaign $(ARGS)
 
 lint: .venv/ready-lint ## check style (ruff), words and types (pyright, on an installed copy)
 	@$(MAKE) --no-print-directory --keep-going style formatted words types

@@ -27,7 +27,11 @@ PRIOR = 2  # what the whole mixture's variance counts for in a stratum's, in tri
 
 
 class Estimate(NamedTuple):
-    """A mean with its standard deviation, standard error and 95 % interval."""
+    """A mean with its standard deviation, standard error and 95 % interval; of a single value only the mean is known.
+
+    The interval is Student's. Returns are skewed where few trials fail badly: with 32 trials it then covers 82 to 90 %
+    instead of 95.
+    """
 
     trials: int
     mean: float
@@ -53,6 +57,8 @@ def estimate(
         strata, weights = np.zeros(len(values), int), np.ones(1)
     weights = np.asarray(weights, np.float64) / np.sum(weights)
     assert strata is not None
+    if len(values) == 1:
+        return Estimate(1, float(values[0]), *[math.nan] * 4)
     parts = [(weight, values[strata == k]) for k, weight in enumerate(weights) if weight > 0]
     if any(len(part) == 0 for _, part in parts):
         return Estimate(len(values), *[math.nan] * 5)

@@ -80,7 +80,7 @@ def _row(case: Case, each: Played, found: Mapping[str, Trials | None], baseline:
         return {**row, **empty, **theirs, "reason": each.reason}
     mix = published.mix(case.name)
     ours = statistics.estimate(trials.returns, trials.truth, mix)
-    fits = statistics.compatible(ours, *paper) if paper and math.isfinite(ours.mean) else None
+    fits = statistics.compatible(ours, *paper) if paper and math.isfinite(ours.error) else None
     sample = (trials.returns, trials.truth, mix)
     return {
         **row,

@@ -59,7 +59,9 @@ def learn(
         typer.Option(min=0, max=1, help="--simulate: the true noise; default: the domain's own."),
     ] = None,
     horizon: Annotated[int | None, typer.Option(min=1, help="--simulate: steps of an episode.")] = None,
-    method: Annotated[str, typer.Option(help="gradient, or em to check it.")] = "gradient",
+    method: Annotated[
+        str | None, typer.Option(help="gradient or em; default: em for the prior, otherwise gradient.")
+    ] = None,
     steps: Annotated[
         int, typer.Option(min=1, help="Maximum number of gradient steps or EM iterations.")
     ] = 300,
@@ -111,7 +113,7 @@ def _learn(
     by: str,
     out: Path | None,
     replace: bool,
-    method: str,
+    method: str | None,
     settings: FitSettings,
     seed: int,
     rules: str,

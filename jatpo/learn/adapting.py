@@ -153,13 +153,14 @@ def learn(
     chosen: Plan,
     histories: Histories,
     settings: FitSettings,
-    method: str = "gradient",
+    method: str | None = None,
     *,
     seed: int = 0,
     directory: Any = None,
     on_event: OnEvent = ignore,
 ) -> Fitted:
-    """The fit, by gradient or by EM."""
+    """The fit, by gradient or by EM; default: EM for a prior, where the gradient often stays at its start."""
+    method = method or ("em" if chosen.what == "prior" else "gradient")
     if method not in METHODS:
         raise unknown("method", method, METHODS)
     if method == "em":

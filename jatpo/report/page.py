@@ -12,6 +12,7 @@ from pathlib import Path
 from jatpo.disk import write_whole
 from jatpo.evaluate import published
 from jatpo.report import replay, style, verdict
+from jatpo.report.content_policy import with_policy
 from jatpo.report.episode import Episode
 from jatpo.report.results import Results
 from jatpo.report.sections import SECTIONS, Section, figure
@@ -55,14 +56,16 @@ def page(results: Results, episodes: Sequence[Episode] = ()) -> str:
     kept = [section for section in sections if section]
     css = files("jatpo.report").joinpath("page.css").read_text(encoding="utf-8")
     replay_css, script = replay.assets() if episodes else ("", "")
-    return PAGE.format(
-        title=escape(f"ATPO reproduced: {_names(results)}"),
-        css=css + replay_css,
-        head=head,
-        links="".join(f'<a href="#{section.name}">{section.title}</a>' for section in kept),
-        body="".join(f'<section id="{s.name}"><h2>{s.title}</h2>{s.text}</section>\n' for s in kept),
-        data=_data(results),
-        script=f"<script>\n{script}</script>\n" if script else "",
+    return with_policy(
+        PAGE.format(
+            title=escape(f"ATPO reproduced: {_names(results)}"),
+            css=css + replay_css,
+            head=head,
+            links="".join(f'<a href="#{section.name}">{section.title}</a>' for section in kept),
+            body="".join(f'<section id="{s.name}"><h2>{s.title}</h2>{s.text}</section>\n' for s in kept),
+            data=_data(results),
+            script=f"<script>\n{script}</script>\n" if script else "",
+        )
     )
 
 

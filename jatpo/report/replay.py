@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from importlib.resources import files
 
+from jatpo.report.content_policy import with_policy
 from jatpo.report.episode import Episode
 
 PAGE = """<!doctype html>
@@ -94,7 +95,9 @@ def page(episode: Episode) -> str:
         "lead": html.escape(summary(episode)),
         "footer": "Keys: ← → one step, Home and End, space to play and pause.",
     }
-    return PAGE.format(**parts, style=STYLE, css=css, js=js, section=section([episode], heading=""))
+    return with_policy(
+        PAGE.format(**parts, style=STYLE, css=css, js=js, section=section([episode], heading=""))
+    )
 
 
 def summary(episode: Episode) -> str:

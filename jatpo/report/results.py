@@ -70,7 +70,13 @@ def _table(path: Path, name: str, manifest: Mapping[str, Any]) -> Sequence[Row]:
     rows = read_json(path / f"{name}.json", [])
     if rows and digest_json(rows) not in manifest.get("tables", {}).get(name, ()):
         raise _changed(path / f"{name}.json")
-    return rows
+    return [_known(row) for row in rows]
+
+
+def _known(row: Row) -> Row:
+    """A row without the means whose interval is unknown, as of a single trial: figures show means with intervals."""
+    unknown = {name for name in row if f"{name}_low" in row and row[f"{name}_low"] is None}
+    return {name: None if name in unknown else value for name, value in row.items()}
 
 
 def _sealed(path: Path) -> Mapping[str, Any]:

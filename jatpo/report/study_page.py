@@ -13,6 +13,7 @@ from jatpo.disk import write_whole
 from jatpo.evaluate.study_file import Finished, Study
 from jatpo.plain import to_json
 from jatpo.report import html_tables, style
+from jatpo.report.content_policy import with_policy
 from jatpo.report.page import NAME, PAGE
 from jatpo.report.results import load
 from jatpo.report.sections import figure
@@ -36,14 +37,19 @@ def page(study: Study, finished: Sequence[Finished]) -> str:
     sections.append(("file", "The file", f"<pre><code>{escape(study.text)}</code></pre>"))
     rows = {_title(each): {name: table.rows for name, table in each.tables.items()} for each in finished}
     data = json.dumps(to_json({"study": study.name, "tables": rows}), ensure_ascii=False)
-    return PAGE.format(
-        title=escape(study.name),
-        css=files("jatpo.report").joinpath("page.css").read_text(encoding="utf-8"),
-        head=f'<h1>{escape(study.name)}</h1>\n<p class="facts">{len(finished)} runs, made by jatpo {__version__}.</p>',
-        links="".join(f'<a href="#{name}">{escape(title)}</a>' for name, title, _ in sections),
-        body="".join(f'<section id="{n}"><h2>{escape(t)}</h2>{text}</section>\n' for n, t, text in sections),
-        data=data.replace("<", "\\u003c"),
-        script="",
+    return with_policy(
+        PAGE.format(
+            title=escape(study.name),
+            css=files("jatpo.report").joinpath("page.css").read_text(encoding="utf-8"),
+            head=f'<h1>{escape(study.name)}</h1>\n<p class="facts">{len(finished)} runs, made by jatpo '
+            f"{__version__}.</p>",
+            links="".join(f'<a href="#{name}">{escape(title)}</a>' for name, title, _ in sections),
+            body="".join(
+                f'<section id="{n}"><h2>{escape(t)}</h2>{text}</section>\n' for n, t, text in sections
+            ),
+            data=data.replace("<", "\\u003c"),
+            script="",
+        )
     )
 
 

@@ -130,7 +130,18 @@ def test_files_can_learn_noise_and_keep_the_rest(capsys, meeting):
 
 def test_the_same_command_goes_on(capsys, meeting, tmp_path):
     simulated(capsys, meeting)
-    arguments = ("learn", meeting, "--from", "h.jsonl", "--what", "prior", "--json", "-q")
+    arguments = (
+        "learn",
+        meeting,
+        "--from",
+        "h.jsonl",
+        "--what",
+        "prior",
+        "--method",
+        "gradient",
+        "--json",
+        "-q",
+    )
     first = json.loads(call(capsys, *arguments)[1])
     assert list((default_directory() / "learn").glob("fit-*/step-*"))
     again = json.loads(call(capsys, *arguments)[1])
@@ -139,7 +150,7 @@ def test_the_same_command_goes_on(capsys, meeting, tmp_path):
 
 WRONG = {
     "nothing": ((), "no histories to learn from: give --from HISTORIES.jsonl"),
-    "no file": (("--from", "gone.jsonl"), "cannot read the histories gone.jsonl"),
+    "no file": (("--from", "gone.jsonl"), "file gone.jsonl does not exist"),
     "bad line": (("--from", "bad.jsonl"), "bad.jsonl:2: step 0 has action \"lefft\"; did you mean 'left'?"),
     "what": (
         ("--from", "h.jsonl", "--what", "noisy"),
