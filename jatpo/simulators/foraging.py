@@ -143,7 +143,7 @@ class Foraging(Simulator):
     def code(self, state: Field) -> Array:
         cells = jnp.concatenate([state.own, state.mates.reshape(-1)])
         powers = (self.size ** np.arange(cells.shape[0])).astype(np.int32)
-        gathered = jnp.sum(state.gathered * 2 ** np.arange(self.pieces, dtype=np.int32), dtype=jnp.int32)
+        gathered = jnp.sum(jnp.where(state.gathered, 2 ** np.arange(self.pieces), 0), dtype=jnp.int32)
         return cells @ powers + self.size ** cells.shape[0] * gathered
 
     def preferences(self, state: Field) -> Array:

@@ -61,7 +61,7 @@ def test_every_step_is_that_of_the_rules(kind):
     own, mate, gone, action, idle = (np.array(part) for part in zip(*cases, strict=True))
     states = Field(own.astype(np.int32), mate[:, None].astype(np.int32), gone.astype(bool))
     moved = jax.jit(jax.vmap(model.moved))
-    found, rewards, done = moved(states, action.astype(np.int32), idle[:, None])
+    found, rewards, done = jax.tree.map(np.asarray, moved(states, action.astype(np.int32), idle[:, None]))
     for i, (o, m, g, a, still) in enumerate(cases):
         wanted = by_hand(kind, 1, o, m, g, a, still)
         assert (tuple(found.own[i].tolist()), tuple(found.mates[i, 0].tolist())) == wanted[:2]
