@@ -26,7 +26,7 @@ from jatpo.errors import JatpoError
 from jatpo.events import Event, OnEvent, ignore
 
 SEAL = "seal.json"  # in a checkpoint: the digest of every other file, written last
-META = "meta"
+META, EMPTY = "meta", "empty"
 DAMAGED = ".damaged"
 DIGEST = "digest"
 OVERHEAD = 1 << 18  # bytes of a checkpoint beside its arrays
@@ -178,9 +178,11 @@ class Checkpoints:
         """Write a checkpoint; one of that name that is already there is kept."""
         import orbax.checkpoint as ocp  # takes seconds to import
 
-        text = json.dumps({"identity": self.identity, META: dict(meta)})
+        whole = {key: np.asarray(array) for key, array in arrays.items()}
+        empty = {key: (array.shape, array.dtype.str) for key, array in whole.items() if not array.size}
+        text = json.dumps({"identity": self.identity, META: dict(meta), EMPTY: empty})
         tree = {META: np.frombuffer(text.encode(), np.uint8)}
-        tree |= {key: np.asarray(array) for key, array in arrays.items()}
+        tree |= {key: array for key, array in whole.items() if array.size}  # Orbax takes no empty ones
         self.directory.mkdir(parents=True, exist_ok=True)
         target = self.directory / name
         _check_space(self.directory, sum(array.nbytes for array in tree.values()))
@@ -243,7 +245,8 @@ class Checkpoints:
         stored = json.loads(bytes(np.asarray(tree.pop(META), np.uint8)))
         if stored["identity"] != json.loads(json.dumps(self.identity)):
             raise ValueError("it was made for another model, other settings or another version")
-        return stored[META], {key: np.asarray(array) for key, array in tree.items()}
+        empty = {key: np.empty(shape, dtype) for key, (shape, dtype) in stored.get(EMPTY, {}).items()}
+        return stored[META], empty | {key: np.asarray(array) for key, array in tree.items()}
 
     def _set_aside(self, path: Path, reason: str) -> None:
         aside = set_aside(path)

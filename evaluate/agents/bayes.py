@@ -13,7 +13,7 @@ A vector claims what a plan earns, and the vectors that continue the plan may ha
 leaves p(k) b_k as it was, and would do so whatever is seen, a rule without a coin repeats it indefinitely: unless that
 earns what was claimed, the next action is drawn as ATPO would draw it.
 
-The upper bound of the joint problem is a certificate: no agent that starts from this library and prior, and sees no
+The upper bound of the joint problem holds for all: no agent that starts from this library and prior, and sees no
 more than observations, has a higher discounted value.
 
 Vectors solved for one prior serve any other: a trial whose library is a part of the whole has p(k) = 0 elsewhere.

@@ -1,7 +1,7 @@
 """Beyond ATPO: what other rules and the Bayes-optimal agent earn with the same library, and what is the most possible.
 
 All agents meet the same trials (common random numbers), so differences between them are paired. True models are drawn
-from the library's prior, as the certificate assumes: the upper bound of the joint problem, which no agent that has
+from the library's prior, as the upper bound assumes: that of the joint problem, which no agent that has
 this library and sees observations can exceed in discounted return.
 
     gap     informed Perseus minus the agent: the price of not knowing the team
@@ -53,7 +53,7 @@ def no_sizes(text: str) -> tuple[int, ...]:
 @register
 @dataclass(frozen=True)
 class Beyond(Experiment):
-    """Other rules and the Bayes-optimal agent next to ATPO, with the certified upper bound.
+    """Other rules and the Bayes-optimal agent next to ATPO, with the upper bound of the joint problem.
 
     All agents meet the same trials, so differences are paired; the bound is that of the joint problem.
     """
@@ -134,7 +134,7 @@ class Beyond(Experiment):
         ]
 
     def tables(self, case: Case, played: Sequence[Played]) -> Tables:
-        """One row for each scenario and agent; without `stress` also the certificate of the library."""
+        """One row for each scenario and agent; without `stress` also the bounds of the library."""
         if self.stress:
             rows = [
                 {**case.row(), **part[0].cell.label, **row}

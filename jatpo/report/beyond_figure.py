@@ -1,6 +1,6 @@
 """What `jatpo experiment beyond` found, as a figure and as a section of the report.
 
-The figure has discounted returns in per cent of informed Perseus's, so that all domains fit one axis and the certified
+The figure has discounted returns in per cent of informed Perseus's, so that all domains fit one axis and the
 upper bound fits on it too.
 """
 
@@ -15,7 +15,7 @@ from jatpo.report.panels import Figure, Panel, categories, interval
 from jatpo.report.results import Results, Row
 from jatpo.report.style import INK, MUTED, Mark, mark
 
-UPPER = Mark(INK, "|", "certified upper bound")
+UPPER = Mark(INK, "|", "upper bound")
 COLUMNS = ("domain", "rules", "agent", "discounted", "scaled", "scaled_low", "scaled_high", "upper")
 
 
@@ -63,7 +63,7 @@ def _panel(rows: Sequence[Row]) -> Callable[[Any], None]:
 
 
 def _bound(axes: Any, row: Row, place: float) -> None:
-    """The certified upper bound of a domain, as a line across its agents."""
+    """The upper bound of a domain, as a line across its agents."""
     if row.get("upper") is not None and row["discounted"] > 0:
         at = 100 * row["upper"] / row["discounted"]
         axes.plot([at, at], [place - 0.4, place + 0.4], color=UPPER.colour, linewidth=1.6)

@@ -261,3 +261,12 @@ def test_sealed_objects():
     assert not any(
         map(is_whole, (None, [], {}, {**value, "a": [1, 0.25]}, {**value, "d": 1}, {"a": [1, 0.5]}))
     )
+
+
+def test_a_checkpoint_keeps_empty_arrays(tmp_path):
+    checkpoints = Checkpoints(tmp_path, {"made": "for this"})
+    kept = {"full": np.arange(3.0), "none": np.zeros((0, 4), np.int32)}
+    checkpoints.save("state", {"seconds": 1}, kept)
+    found = checkpoints.load("state", lambda meta, arrays: arrays)
+    assert found is not None and found["none"].shape == (0, 4) and found["none"].dtype == np.int32
+    np.testing.assert_array_equal(found["full"], kept["full"])

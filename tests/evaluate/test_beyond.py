@@ -242,7 +242,7 @@ def test_the_figure_shows_intervals_and_the_bound():
         "ATPO",
         "Bayes-optimal",
         "informed Perseus (100)",
-        "certified upper bound",
+        "upper bound",
     ]
 
 
