@@ -33,7 +33,6 @@ WORDS = {
     r"\bwhat may follow\b": "successors",
     r"\bhow likely\b": "probability",
     r"\bchance of\b": "probability of",
-    r"\bwhat fits\b": "likelihood",
     r"\ba key that means nothing\b": "unknown key",
 }
 SUFFIXES = (".py", ".md", ".js", ".yml", ".toml", ".cff")

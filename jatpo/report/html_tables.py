@@ -14,6 +14,7 @@ from jatpo.report.results import Results, Row
 from jatpo.report.style import mark
 from jatpo.tables import Table
 
+LONGEST = 20  # rows of a table that is not folded
 NOTHING = '<span class="none">–</span>'
 
 
@@ -37,7 +38,8 @@ def table(name: str, columns: Sequence[Column], rows: Sequence[Row]) -> str:
     """Rows under headings; the first column names the row."""
     head = "".join(f'<th scope="col"{_class(c)}>{c.heading}</th>' for c in columns)
     body = "".join(f"<tr>{_line(columns, row)}</tr>" for row in rows)
-    return f'<div class="wide"><table id="{name}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    made = f'<div class="wide"><table id="{name}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    return made if len(rows) <= LONGEST else f"<details><summary>{len(rows)} rows</summary>{made}</details>"
 
 
 def _line(columns: Sequence[Column], row: Row) -> str:

@@ -33,7 +33,8 @@ PAGE = """<!doctype html>
 {css}</style>
 </head>
 <body>
-<header>{head}<nav>{links}</nav></header>
+<header>{head}</header>
+<nav>{links}</nav>
 <main>{body}</main>
 <script type="application/json" id="results">{data}</script>
 {script}</body>

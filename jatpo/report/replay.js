@@ -52,7 +52,8 @@
       const xs = this.stage.places.map((place) => UNIT * place.x);
       const ys = this.stage.places.map((place) => UNIT * place.y);
       const edge = this.half + UNIT * (this.stage.links.length ? 0.34 : 0.05);
-      const left = Math.min(...xs) - edge, top = Math.min(...ys) - edge;
+      const axis = this.stage.links.length ? 0 : 0.36 * UNIT; // room for the numbers of columns and rows
+      const left = Math.min(...xs) - edge - axis, top = Math.min(...ys) - edge - axis;
       return [left, top, Math.max(...xs) + edge - left, Math.max(...ys) + edge - top];
     }
 
@@ -75,6 +76,18 @@
       this.stage.places.forEach((place, number) => {
         this.square(ground, number, this.half, { class: `place ${place.kind}`, rx: this.stage.links.length ? 10 : 0 });
       });
+      if (!this.stage.links.length) this.axes(ground);
+    }
+
+    // The numbers of columns and rows, by which names such as "goals 1,4" refer to cells.
+    axes(ground) {
+      const [left, top] = this.frame();
+      for (const x of new Set(this.stage.places.map((place) => place.x))) {
+        draw(ground, "text", { x: UNIT * x, y: top + 27, class: "axis" }, String(x));
+      }
+      for (const y of new Set(this.stage.places.map((place) => place.y))) {
+        draw(ground, "text", { x: left + 18, y: UNIT * y + 9, class: "axis" }, String(y));
+      }
     }
 
     show(snapshot, { heat = null, ghosts = null, over = false } = {}) {

@@ -45,11 +45,11 @@ STYLE = """:root { color-scheme: light dark; --page: #ffffff; --text: #1d2126; -
 :root[data-theme="light"] { color-scheme: light; }
 :root[data-theme="dark"] { color-scheme: dark; --page: #15181c; --text: #e8eaed; --soft: #a3acb6; }
 body { margin: 0; background: var(--page); color: var(--text); font: 1rem/1.5 system-ui, sans-serif; }
-main { max-width: 64rem; margin: 0 auto; padding: 1rem clamp(.8rem, 3vw, 2rem) 2rem; }
+main { max-width: 100rem; margin: 0 auto; padding: 1rem clamp(.8rem, 3vw, 2rem) 2rem; }
 h1 { margin: .2rem 0; font-size: clamp(1.3rem, 4vw, 1.7rem); line-height: 1.25; text-wrap: balance; }
 p.lead, footer { margin: 0; color: var(--soft); }
 footer { font-size: .85rem; border-top: 0; }
-section.replay { margin-top: 1rem; }
+section.replay { margin-top: .6rem; }
 """
 
 
