@@ -272,10 +272,11 @@ def test_player_errors_name_the_remedy():
 
 
 def test_the_examples_of_the_documentation_run(monkeypatch, tmp_path, capsys, registries):
-    """Every Python block of docs/agents.md, in one namespace; the agent it registers plays."""
+    """Every Python block of docs/agents.md and docs/experiments.md, in one namespace; the agent it registers plays."""
     tiny_domain.stand_in(monkeypatch)
     monkeypatch.chdir(tmp_path)
-    text = (Path(__file__).parent.parent.parent / "docs" / "agents.md").read_text()
+    docs = Path(__file__).parent.parent.parent / "docs"
+    text = "".join((docs / name).read_text() for name in ("agents.md", "experiments.md"))
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     assert len(blocks) == 4
     names = {"__name__": "__main__"}
