@@ -92,7 +92,7 @@ def check_depth(data: bytes, place: Any) -> None:
         depth = depth + 1 if letter in b"[{" else max(depth - 1, 0)
         if depth > DEEPEST:
             raise JatpoError(
-                f"{place} has more than {DEEPEST} brackets in each other: it is no file of this kind"
+                f"{place} has more than {DEEPEST} brackets in each other: it is not a file of this kind"
             )
 
 
