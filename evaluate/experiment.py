@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from jatpo.domains.parameters import RULES
+from jatpo.engine import Engine
 from jatpo.errors import unknown
 from jatpo.evaluate.agents.catalogue import PAPER, choose_agents
 from jatpo.evaluate.agents.protocol import Agent
@@ -52,6 +53,8 @@ from jatpo.tables import Row, Table
 Tables = Mapping[str, Sequence[Row]]
 """Rows by the name of their table."""
 
+UNSHOWN = ("backups", "seconds")  # figures of a solver that progress leaves out
+
 E = TypeVar("E", bound="type[Experiment]")
 
 
@@ -65,6 +68,8 @@ class Config:
     preset: str = "exact"
     request: Request = field(default_factory=Request)  # how models are solved
     solutions: Path | None = None  # where solutions are kept; default: where all commands keep them
+    engine: Engine | None = None  # whose workers solve and play; default: this process
+    chunks: Path | None = None  # a directory that all workers have, where they keep chunks of trials
 
     def solver(self) -> str:
         """How models are solved, in words."""
@@ -181,7 +186,7 @@ def run(
     stages = experiment.stages(chosen_sources(given or experiment.sources), config)
     settings = experiment.settings(config)
     kept = Store(store, experiment.name, settings, on_event, replace=replace) if store else None
-    session = Session(config.seed, kept, on_event)
+    session = Session(config.seed, kept, on_event, config.engine, config.chunks)
     rows: dict[str, list[Row]] = {
         name: list(kept.read_table(name)) if kept else [] for name in experiment.keys
     }
@@ -230,7 +235,7 @@ def _solve(
     built = time.perf_counter()
     request = stage.request or config.request
     listen = _solving(f"solving {stage.title}", choose_for(library, request).stop, on_event)
-    options = SolveOptions(request, directory=config.solutions, on_event=listen)
+    options = SolveOptions(request, directory=config.solutions, on_event=listen, engine=config.engine)
     solved = load_solved(library, agents, options=options)
     seconds = {"build": built - began, "solve": time.perf_counter() - built}
     trials = experiment.trials if config.trials is None else config.trials
@@ -245,9 +250,9 @@ def _solving(title: str, stop: Stop, on_event: OnEvent) -> OnEvent:
             on_event(event)
             return
         now = event.figures
-        limits = [(now["seconds"], stop.seconds), (now["stage"], stop.stages)]
+        limits = [(now.get("seconds", 0), stop.seconds), (now.get("stage", 0), stop.stages)]
         inside = max((done / limit for done, limit in limits if limit), default=0.0)
-        shown = {"model": event.title, **{name: now[name] for name in ("stage", "vectors", "lower", "upper")}}
+        shown = {"model": event.title, **{name: part for name, part in now.items() if name not in UNSHOWN}}
         on_event(Event(title, event.done + min(inside, 1.0), event.total, shown))
 
     return listen

@@ -214,6 +214,20 @@ class Store:
 
         self._change(change)
 
+    def add_computed(
+        self, what: str, done: Mapping[str, Sequence[int]], workers: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """Record which workers, described by name in `workers`, computed which chunks of something."""
+
+        def change(manifest: Manifest) -> None:
+            manifest.setdefault("workers", {}).update(_plain({name: workers[name] for name in done}))
+            computed = manifest.setdefault("computed", {}).setdefault(what, {})
+            for name, more in done.items():
+                computed[name] = ranges(sorted({*numbers(computed.get(name, "")), *more}))
+
+        if done:
+            self._change(change)
+
     def has(self, part: str, agent: str, chunk: int) -> bool:
         """Whether a chunk has been done."""
         return self._chunk(part, agent, chunk).exists()
@@ -297,6 +311,20 @@ def differences(theirs: Any, ours: Any, place: str = "") -> Iterable[str]:
             )
     elif theirs != ours:
         yield f"{place} is {_short(theirs)} there and {_short(ours)} here"
+
+
+def ranges(whole: Sequence[int]) -> str:
+    """Sorted numbers in short, as in ``0-7,16-23``."""
+    ends = [at for at in range(len(whole)) if at + 1 == len(whole) or whole[at + 1] != whole[at] + 1]
+    begins = [0, *(at + 1 for at in ends[:-1])]
+    pairs = [(whole[first], whole[last]) for first, last in zip(begins, ends, strict=False)]
+    return ",".join(f"{first}-{last}" if first != last else f"{first}" for first, last in pairs)
+
+
+def numbers(text: str) -> list[int]:
+    """The numbers that `ranges` wrote."""
+    pairs = [part.partition("-") for part in text.split(",") if part]
+    return [number for first, _, last in pairs for number in range(int(first), int(last or first) + 1)]
 
 
 def _refuse_other(directory: Path, part: str, theirs: Mapping, ours: Mapping) -> None:

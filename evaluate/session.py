@@ -17,12 +17,14 @@ import numpy as np
 
 from jatpo import memory
 from jatpo.disk import Checkpoints
+from jatpo.engine import Engine, Unit
 from jatpo.errors import JatpoError
 from jatpo.evaluate.agents.protocol import Agent, refusal
 from jatpo.evaluate.fingerprint import fingerprint
 from jatpo.evaluate.results_store import Store
 from jatpo.evaluate.rollout import TOGETHER, chunk_size, run_chunks
 from jatpo.evaluate.scenario import Scenario
+from jatpo.evaluate.shares import content_key, play_share, playing, shares
 from jatpo.evaluate.solved import Solved
 from jatpo.evaluate.trials import Trials
 from jatpo.events import Event, OnEvent, ignore
@@ -123,17 +125,31 @@ class Gathered:
 class Session:
     """Plays cells with one seed and, with a store, keeps their chunks. Nothing else plays trials of experiments."""
 
-    def __init__(self, seed: int, store: Store | None = None, on_event: OnEvent = ignore) -> None:
+    def __init__(
+        self,
+        seed: int,
+        store: Store | None = None,
+        on_event: OnEvent = ignore,
+        engine: Engine | None = None,
+        chunks: Path | None = None,
+    ) -> None:
+        """With an `engine`, its workers play; they keep chunks in the directory `chunks` if all of them have it."""
         self.seed, self.store, self.on_event = seed, store, on_event
+        self.engine, self.chunks = engine, chunks
 
     def play(self, cells: Sequence[Cell], title: str = "") -> list[Played]:
         """All cells in order; progress is that of all of them."""
         able = [cell for cell in cells if cell.reason is None]
+        for cell in able:
+            if cell.trials < 1:
+                raise JatpoError(f"there are {cell.trials} trials to play: ask for at least one")
         total = sum(cell.num_chunks for cell in able)
         trials = sum(cell.trials for cell in able)
         memory.require(trials * BYTES, f"{title or 'the run'}: {trials} trials", "play fewer at once")
         if able:
             self.on_event(Event(title, 0, total, {"agent": able[0].agent.name, "trials": trials}))
+        if self.engine is not None:
+            return self._play_elsewhere(self.engine, cells, title)
         done, found = 0, []
         for cell in cells:
             reason = cell.reason
@@ -146,8 +162,6 @@ class Session:
 
     def _play(self, cell: Cell, title: str, before: int, total: int) -> Played:
         """One cell; `before` of `total` chunks were finished with earlier ones."""
-        if cell.trials < 1:
-            raise JatpoError(f"there are {cell.trials} trials to play: ask for at least one")
         began, pace = time.perf_counter(), Pace()
         gathered = Gathered(cell.trials, chunk_size(cell.scenario.library))
 
@@ -170,6 +184,54 @@ class Session:
         if self.store and missing:
             self.store.add_seconds(f"{cell.part}/{cell.agent.name}", time.perf_counter() - began)
         return Played(cell, gathered.trials(), None, pace.seconds())
+
+    def _play_elsewhere(self, engine: Engine, cells: Sequence[Cell], title: str) -> list[Played]:
+        """All cells at once: their missing chunks are units for the workers."""
+        able = {number: cell for number, cell in enumerate(cells) if cell.reason is None}
+        found = {
+            number: Gathered(cell.trials, chunk_size(cell.scenario.library)) for number, cell in able.items()
+        }
+        for number, cell in able.items():
+            self._take_stored(cell, found[number])
+        left = {number: found[number].missing(cell.num_chunks) for number, cell in able.items()}
+        total, missing = sum(cell.num_chunks for cell in able.values()), sum(map(len, left.values()))
+        units, places = [], []
+        for number, cell in able.items():
+            units += (own := self._units(engine, cell, left[number], missing))
+            places += [number] * len(own)
+        computed: dict[int, dict[str, list[int]]] = {number: {} for number in able}
+        try:
+            for unit, played, worker in engine.run(units):
+                cell = able[places[unit]]
+                for chunk, trials in played:
+                    if self.store:
+                        self.store.save(cell.part, cell.agent.name, chunk, trials)
+                    found[places[unit]].put(chunk, trials)
+                    computed[places[unit]].setdefault(worker, []).append(chunk)
+                done = sum(gathered.count for gathered in found.values())
+                self.on_event(Event(title, done, total, {"agent": cell.agent.name, **engine.figures()}))
+        finally:
+            if self.store:
+                for number, chunks in computed.items():
+                    what = f"{able[number].part}/{able[number].agent.name}"
+                    self.store.add_computed(what, chunks, engine.workers)
+        return [
+            Played(cell, found[number].trials()) if number in found else Played(cell, None, cell.reason)
+            for number, cell in enumerate(cells)
+        ]
+
+    def _units(self, engine: Engine, cell: Cell, chunks: Sequence[int], total: int) -> list[Unit]:
+        """The chunks of a cell as units of work, among `total` chunks of all cells."""
+        if not chunks:
+            return []
+        seed = self.seed if cell.seed is None else cell.seed
+        setup = playing(cell.agent, cell.scenario, cell.solved, cell.horizon, cell.record, seed)
+        kept = self.chunks / content_key(setup) if self.chunks else None
+        shared, label = engine.share(setup), f"{cell.part}, {cell.agent.name}, trials from chunk"
+        return [
+            Unit(f"{label} {share[0]}", play_share, (shared, share, kept))
+            for share in shares(chunks, total, engine.slots)
+        ]
 
     def _take_stored(self, cell: Cell, gathered: Gathered) -> None:
         """Put in the chunks that were played before."""

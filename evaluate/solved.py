@@ -20,6 +20,7 @@ import jax
 from jax import Array
 
 from jatpo.disk import digest
+from jatpo.engine import Engine
 from jatpo.errors import JatpoError, unknown
 from jatpo.evaluate.action_values import ActionValues, action_values
 from jatpo.evaluate.agents import bayes
@@ -59,6 +60,7 @@ class SolveOptions:
     choice: Choice | None = None  # a solver and when it stops, instead of `request`
     key: Array | None = None  # instead of `seed`
     keep: bool = True  # False: nothing is kept on disk
+    engine: Engine | None = None  # where models are solved; default: here
 
     @property
     def cache(self) -> Path | None:
@@ -120,7 +122,16 @@ class Solved(Mapping[str, Any]):
         solver, stop = given or choose_for(self.library, options.request, joint=kind == "joint")
         key = jax.random.key(options.seed) if options.key is None else options.key
         send = options.on_event
-        found = solve_models(models, solver, stop, key=key, cache=options.cache, labels=labels, on_event=send)
+        found = solve_models(
+            models,
+            solver,
+            stop,
+            key=key,
+            cache=options.cache,
+            labels=labels,
+            on_event=send,
+            engine=options.engine,
+        )
         for text in notes(found, labels):
             send(Event(note=text))
         self._solutions[kind] = tuple(found)
@@ -169,11 +180,12 @@ def solve_library(
     cache: str | Path | None = None,
     on_event: OnEvent = ignore,
     agents: Sequence[Agent] = (),
+    engine: Engine | None = None,
 ) -> Solved:
     """Solve every model of a library, and what else the `agents` need; other needs are solved when they are met.
 
     By default as all commands do (`jatpo.solve.defaults`). With `cache`, a directory, solutions are kept there and
-    found again.
+    found again. With an `engine`, its workers solve the models.
     """
     if solver is None:
         limits = {} if stop is None else {name: getattr(stop, name) for name in stop.given}
@@ -182,7 +194,9 @@ def solve_library(
         choice = Choice(solver, stop or choose_for(library, Request()).stop)
     directory = None if cache is None else Path(cache)
     keep = cache is not None
-    options = SolveOptions(directory=directory, on_event=on_event, choice=choice, key=key, keep=keep)
+    options = SolveOptions(
+        directory=directory, on_event=on_event, choice=choice, key=key, keep=keep, engine=engine
+    )
     solved = Solved(library, options=options)
     solve_needs(solved, agents, ["policies"])
     return solved

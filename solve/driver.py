@@ -11,16 +11,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 from jax import Array
 
 from jatpo import disk, interrupts, memory
+from jatpo.engine import Engine, Unit
 from jatpo.errors import JatpoError
 from jatpo.events import Event, OnEvent, ignore
 from jatpo.evidence import trimmed
 from jatpo.model import POMDP
 from jatpo.solve.base import Solver
 from jatpo.solve.cache import Cache, entry_key, settings_of
+from jatpo.solve.defaults import default_directory
 from jatpo.solve.policy import NEVER
 from jatpo.solve.problem import Problem, key_words, prepare
 from jatpo.solve.solution import Solution
@@ -52,12 +55,13 @@ def solve_models(
     labels: Sequence[str] | None = None,
     on_event: OnEvent = ignore,
     save_every: float = SAVE_EVERY,
+    engine: Engine | None = None,
 ) -> list[Solution]:
     """Solve each of `models`, with one solver and stop for all or one for each.
 
     The result for a model is the same alone as among others. With a directory `cache`, finished solutions are loaded
     and unfinished ones resumed, whose states are saved every `save_every` seconds. Models with equal content are solved
-    once.
+    once. With an `engine`, each model is a unit of work for one of its workers.
     """
     seed = _seed_of(key)
     jobs = _jobs(models, solvers, stops, labels, seed)
@@ -73,22 +77,89 @@ def solve_models(
     if store and missing:
         disk.prepare()
     problems = _problems(jobs, missing)
+    if engine is not None:
+        found |= _solve_elsewhere(engine, missing, problems, key, store, on_event, save_every)
+        missing = []
     for done, job in enumerate(missing):
         send = _Progress(job.label, done, len(missing), on_event)
-        solution = _solve(job, problems[job.number], key, store, send, save_every)
-        solution = replace(
-            solution,
-            seed=seed,
-            solver=job.solver.name,
-            settings=settings_of(job.solver),
-            stop=job.stop,
-            model_hash=job.model_hash,
-            key=job.entry,
+        found[job.entry] = _solve_and_keep(job, problems[job.number], key, store, send, save_every)
+    return [found[job.entry] for job in jobs]
+
+
+def _solve_elsewhere(
+    engine: Engine,
+    missing: Sequence[Job],
+    problems: dict[int, Problem],
+    key: Array,
+    store: Cache | None,
+    on_event: OnEvent,
+    save_every: float,
+) -> dict[str, Solution]:
+    """The solutions of `missing` by entry, each computed by a worker; what is finished is kept as it comes."""
+    words, impl = np.asarray(jax.random.key_data(key)), str(jax.random.key_impl(key))
+    directory = store.directory if store and engine.common_files else None
+    units = (
+        Unit(
+            job.label,
+            solve_unit,
+            (
+                job,
+                problem,
+                words,
+                impl,
+                store is not None,
+                directory,
+                save_every,
+            ),
         )
-        if store:
+        for job in missing
+        for problem in [problems[job.number]]
+    )
+    found: dict[str, Solution] = {}
+    for number, solution, _ in engine.run(units):
+        job = missing[number]
+        if store and directory is None:
             store.save_solution(job.entry, solution)
         found[job.entry] = solution
-    return [found[job.entry] for job in jobs]
+        figures = {"vectors": solution.num_vectors, **engine.figures()}
+        on_event(Event(job.label, len(found), len(missing), figures))
+    return found
+
+
+def solve_unit(
+    job: Job,
+    problem: Problem,
+    words: np.ndarray,
+    impl: str,
+    keep: bool,
+    directory: Path | None,
+    save_every: float,
+) -> Solution:
+    """The solution of one model on a worker, kept in `directory` or in the worker's own cache."""
+    key = jax.random.wrap_key_data(jax.device_put(words), impl=impl)
+    store = Cache(directory or default_directory()) if keep else None
+    found = store.load_solution(job.entry) if store else None
+    if found is not None:
+        return found
+    return _solve_and_keep(job, problem, key, store, _Progress(job.label, 0, 1, ignore), save_every)
+
+
+def _solve_and_keep(
+    job: Job, problem: Problem, key: Array, store: Cache | None, send: _Progress, save_every: float
+) -> Solution:
+    solution = _solve(job, problem, key, store, send, save_every)
+    solution = replace(
+        solution,
+        seed=_seed_of(key),
+        solver=job.solver.name,
+        settings=settings_of(job.solver),
+        stop=job.stop,
+        model_hash=job.model_hash,
+        key=job.entry,
+    )
+    if store:
+        store.save_solution(job.entry, solution)
+    return solution
 
 
 def _jobs(

@@ -52,6 +52,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("Files", "convert", "jatpo.cli.files", "convert"),
     Command("Files", "info", "jatpo.cli.files", "info"),
     Command("Files", "check", "jatpo.cli.files", "check"),
+    Command("Development", "cluster", "jatpo.cli.cluster", "app"),
     Command("Development", "bench", "jatpo.cli.bench", "app"),
 )
 

@@ -200,11 +200,16 @@ def perform(experiment: Experiment, names: Sequence[str] | None, shared: Shared)
         rules=shared.rules,
         preset=shared.preset,
         request=shared.solving.request(),
-        solutions=shared.solving.solutions,
+        solutions=shared.solving.directory,
+        chunks=shared.solving.engines.chunks,
     )
     usual = place_for(Path("results") / experiment.name, experiment.name, experiment.settings(config))
     out = shared.out or usual
-    with Steps(experiment.name, shared.quiet) as progress:
+    with (
+        Steps(experiment.name, shared.quiet) as progress,
+        shared.solving.engines.engine(progress) as engine,
+    ):
+        config = dataclasses.replace(config, engine=engine)
         tables = run(experiment, names, wanted, config, out, progress, replace=shared.out is None)
     if shared.page:
         found = {name: table.rows for name, table in tables.items()}

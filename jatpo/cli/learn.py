@@ -214,8 +214,8 @@ def _simulate(
     from jatpo.learn.simulation import changed
 
     players = choose_agents([agent])
-    with Progress(f"solving {name}", quiet) as progress:
-        solved = load_solved(name, players, rules, options=solving.options(progress))
+    with Progress(f"solving {name}", quiet) as progress, solving.engines.engine(progress) as engine:
+        solved = load_solved(name, players, rules, options=solving.options(progress, engine))
     steps = horizon or solved.library.horizon
     scenario = changed(solved.library, model, noise)
     with Progress(f"playing {name}", quiet) as progress:

@@ -41,12 +41,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def run(arguments: Sequence[str]) -> int:
     """The exit code of one command line. Only a defect in jatpo raises."""
     from jatpo.cores import every_core_a_device
+    from jatpo.program_cache import keep_compiled_programs
     from jatpo.screen import never_fail
 
     never_fail(sys.stdout, sys.stderr)
     if "jax" not in sys.modules:
         every_core_a_device(os.environ)
-    _keep_compiled_programs()
+    keep_compiled_programs(os.environ)
     try:
         code = _invoke(arguments)
         sys.stdout.flush()
@@ -61,17 +62,6 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         _settle_output()
         return _complain(describe_os_error(error))
-
-
-def _keep_compiled_programs() -> None:
-    """Let jax keep what it compiles between commands, in the user's cache directory, unless configured otherwise."""
-    import platform
-
-    from jatpo.user_cache import user_cache
-
-    place = user_cache() / f"compiled-{platform.node() or 'here'}"  # a program suits one machine
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(place))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 
 
 def _invoke(arguments: Sequence[str]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -67,9 +68,12 @@ def reproduce(
     from jatpo.report.plan import Plan
     from jatpo.report.reproduction import reproduce
 
-    config = Config(trials, seed, rules, preset, solving.request(), solving.solutions)
+    config = Config(
+        trials, seed, rules, preset, solving.request(), solving.directory, chunks=solving.engines.chunks
+    )
     directory = out or _default(rules)
-    with Overall("reproducing", quiet) as progress:
+    with Overall("reproducing", quiet) as progress, solving.engines.engine(progress) as engine:
+        config = replace(config, engine=engine)
         found = reproduce(Plan(chosen, wanted, config), directory, progress)
         if pictures:
             draw_pictures(pictures, found.results, found.episodes)

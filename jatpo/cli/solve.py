@@ -15,12 +15,13 @@ import typer
 from jatpo.cli.options import chosen_sources
 from jatpo.cli.output import TEXT, Form, exports
 from jatpo.cli.progress import Progress
-from jatpo.cli.solving import DEFAULTS, Solving, print_notes, shown, solves
+from jatpo.cli.solving import DEFAULTS, Solving, print_notes, shown, solves, told
 from jatpo.errors import JatpoError
 from jatpo.events import Event
 from jatpo.tables import Table
 
 if TYPE_CHECKING:
+    from jatpo.engine import Engine
     from jatpo.library import Library
     from jatpo.model import POMDP
     from jatpo.solve import Policy, Request, Solution
@@ -75,14 +76,20 @@ def solve(
     solving = solving._replace(settings=settings, solutions=solving.solutions or out)
     request = solving.request()
     write = None if export is None else _exporter(export)
-    plain = not joint and export is None and solving.solutions is None and model in (None, 0)
+    elsewhere = solving.scheduler or solving.workers or solving.distributed
+    plain = (
+        not joint and export is None and solving.solutions is None and model in (None, 0) and not elsewhere
+    )
     rows = (_solve_at_once(names, request, seed) if plain else None) or []
-    for name in chosen_sources(names) if not rows else ():
-        chosen = "joint" if joint else model
-        solutions = _solve_name(name, chosen, pool, rules, request, solving, seed, quiet, write is not None)
-        if write is not None:
-            write(next(iter(solutions.values())).policy)
-        rows += [_row(name, k, solution) for k, solution in solutions.items()]
+    sources = chosen_sources(names) if not rows else []
+    single = write is not None
+    with solving.engines.engine(told(quiet)) as engine:
+        for name in sources:
+            chosen = "joint" if joint else model
+            solutions = _solve_name(name, chosen, pool, rules, request, solving, seed, quiet, single, engine)
+            if write is not None:
+                write(next(iter(solutions.values())).policy)
+            rows += [_row(name, k, solution) for k, solution in solutions.items()]
     table = Table(rows, COLUMNS)
     if export is not None and not quiet:
         print(f"the policy is in {export}", file=sys.stderr)
@@ -163,6 +170,7 @@ def _solve_name(
     seed: int,
     quiet: bool,
     single: bool,
+    engine: Engine | None,
 ) -> dict[int | str, Solution]:
     """The solutions of one domain or library by model; more than one model is an error for a `single` policy."""
     import jax
@@ -186,7 +194,8 @@ def _solve_name(
             solver,
             stop,
             key=jax.random.key(seed),
-            cache=solving.solutions or default_directory(),
+            cache=solving.directory or default_directory(),
+            engine=engine,
             labels=labels,
             on_event=shown(progress),
         )

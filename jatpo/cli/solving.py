@@ -3,7 +3,8 @@
     @solves
     def watch(name: ..., solving: Solving = DEFAULTS, ...) -> None:
 
-makes a command with --solver, --seconds, --gap, --stages, --set and --solutions in the place of `solving`.
+makes a command with --solver, --seconds, --gap, --stages, --set and --solutions in the place of `solving`, and with the
+options of `jatpo.cli.engines`, which say where to compute.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from jatpo.cli import engines
+from jatpo.cli.engines import Engines
 from jatpo.cli.grouped import grouped
 from jatpo.cli.progress import Progress
 from jatpo.events import Event
 from jatpo.screen import visible
 
 if TYPE_CHECKING:
+    from jatpo.engine import Engine
     from jatpo.evaluate.solved import SolveOptions
     from jatpo.events import OnEvent
     from jatpo.solve import Request
@@ -63,6 +67,7 @@ KINDS: Mapping[str, Any] = {
             help="Where solutions are kept; default: $JATPO_CACHE, or jatpo/solutions in the user's cache directory."
         ),
     ],
+    **engines.KINDS,
 }
 
 
@@ -75,6 +80,20 @@ class Solving(NamedTuple):
     stages: int | None = None
     settings: Sequence[str] | None = None
     solutions: Path | None = None
+    scheduler: str | None = None
+    workers: int | None = None
+    shared: Path | None = None
+    distributed: bool | None = None
+
+    @property
+    def engines(self) -> Engines:
+        """Where to compute."""
+        return Engines(*(getattr(self, name) for name in Engines._fields))
+
+    @property
+    def directory(self) -> Path | None:
+        """Where solutions are kept; None: where commands keep them."""
+        return self.solutions or self.engines.solutions
 
     def request(self) -> Request:
         """What the user asked for, checked before any work."""
@@ -90,22 +109,22 @@ class Solving(NamedTuple):
 
     def described(self) -> dict[str, Any]:
         """How models are solved, for the manifest of results."""
-        given = {name: value for name, value in self._asdict().items() if value and name != "solutions"}
+        given = {name: value for name, value in self._asdict().items() if value and name in SOLVER_OPTIONS}
         if not given:
             return {"solver": "perseus, paper's settings"}
         if set(given) == {"seconds"}:
             return {"solver": f"anytime, {self.seconds:g} s"}
         return {"solver": ", ".join(f"{name} {value}" for name, value in given.items())}
 
-    def options(self, progress: Progress) -> SolveOptions:
+    def options(self, progress: Progress, engine: Engine | None = None) -> SolveOptions:
         """Options for the solver, with its progress shown."""
         from jatpo.evaluate.solved import SolveOptions
 
-        return SolveOptions(self.request(), directory=self.solutions, on_event=shown(progress))
+        return SolveOptions(self.request(), directory=self.directory, on_event=shown(progress), engine=engine)
 
 
 DEFAULTS = Solving()
-SOLVER_OPTIONS = tuple(name for name in KINDS if name != "solutions")
+SOLVER_OPTIONS = ("solver", "seconds", "gap", "stages", "settings")
 
 
 def solves(function: Callable[..., None], only: Sequence[str] = tuple(KINDS)) -> Callable[..., None]:
@@ -120,8 +139,7 @@ def shown(progress: Progress) -> OnEvent:
         if event.note:
             progress(event)
             return
-        names = ("stage", "vectors", "lower", "upper")
-        figures = {name: event.figures[name] for name in names}
+        figures = {name: part for name, part in event.figures.items() if name not in ("backups", "seconds")}
         progress(Event(f"solving {event.title}", event.done, event.total, figures))
 
     return show
@@ -131,3 +149,8 @@ def print_notes(notes: Sequence[str]) -> None:
     """Print notes on standard error."""
     for text in notes:
         print(f"jatpo: note: {visible(text)}", file=sys.stderr)
+
+
+def told(quiet: bool) -> OnEvent:
+    """A listener for what happens before there is progress: it prints notes, unless `quiet`."""
+    return lambda event: None if quiet or not event.note else print_notes([event.note])

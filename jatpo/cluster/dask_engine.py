@@ -1,0 +1,282 @@
+"""Units of work on Dask workers. Dask distributes, balances and retries; here are only its client and its settings.
+
+A unit whose worker is lost runs again elsewhere; one that raises is tried `RETRIES` times more. Units are handed over
+in a window, so the memory of the client does not grow with their number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from jatpo.cluster import worker_units
+from jatpo.cores import DEVICES, usable_cores
+from jatpo.engine import Answer, Failure, Unit, failed
+from jatpo.errors import JatpoError
+from jatpo.events import Event, OnEvent, ignore
+
+try:
+    import dask
+    from distributed import Client, Future, LocalCluster, WorkerPlugin, as_completed
+    from distributed.scheduler import KilledWorker
+except ImportError as error:
+    raise JatpoError(
+        f"a cluster needs Dask ({error}): pip install 'jatpo[cluster]', or leave out --scheduler and --workers"
+    ) from error
+
+RETRIES = 2  # of a unit that raises
+KILLS = 20  # workers that a unit may lose before it counts as failed, where the scheduler is ours
+WINDOW = 8  # units under way for each slot
+TOPIC = "jatpo"
+QUIET = ("distributed", "distributed.nanny", "distributed.worker", "distributed.scheduler", "tornado")
+
+
+class Guard(WorkerPlugin):
+    """Closes a worker that joins later and has other versions."""
+
+    name = "jatpo"
+
+    def __init__(self, versions: Mapping[str, str], known: Iterable[str] = ()) -> None:
+        self.versions, self.known = dict(versions), frozenset(known)
+
+    def setup(self, worker: Any) -> None:
+        """Compare; what differs goes into the worker's log and to the clients. Workers that are `known` stay."""
+        wrong = worker_units.difference(worker_units.versions(), self.versions)
+        if wrong and worker.address not in self.known:
+            text = f"worker {worker.address} is refused: {wrong}"
+            worker.log_event(TOPIC, text)
+            worker.loop.add_callback(worker.close, reason="jatpo-version")
+            raise JatpoError(text)
+
+
+class DaskEngine:
+    """Computes units on the workers of one scheduler. Made by `connected` and `local_workers`."""
+
+    def __init__(self, client: Client, common_files: bool, on_event: OnEvent = ignore) -> None:
+        self.common_files = common_files
+        self.workers: dict[str, worker_units.About] = {}
+        self._client, self._on_event = client, on_event
+        self.refused: dict[str, str] = {}
+        self._news: deque[str] = deque()
+        self._lost = self._failures = self._done = 0
+        self._began = time.monotonic()
+        self._present: set[str] = set()
+        self._counted, self._window = -1, 0
+        self._refuse_other_versions()
+        client.subscribe_topic(TOPIC, lambda event: self._news.append(event[1]))
+        client.subscribe_topic("all", self._heard)
+        with contextlib.suppress(Exception) if self.refused else contextlib.nullcontext():
+            client.register_plugin(Guard(worker_units.versions(), self.refused))
+
+    @property
+    def address(self) -> str:
+        """Of the scheduler."""
+        return self._client.scheduler.address if self._client.scheduler else "the scheduler"
+
+    @property
+    def slots(self) -> int:
+        threads = self._client.nthreads()
+        return sum(count for name, count in threads.items() if name not in self.refused)
+
+    def figures(self) -> Mapping[str, Any]:
+        """Units a second, workers present, workers lost, units that failed."""
+        rate = self._done / max(time.monotonic() - self._began, 1e-3)
+        found = {"units/s": round(rate, 2), "workers": len(self._present - set(self.refused))}
+        more = {"workers lost": self._lost, "failures": self._failures}
+        return {**found, **{name: count for name, count in more.items() if count}}
+
+    def share(self, value: Any) -> Future:
+        """A task whose result is `value`: where its worker is lost, Dask makes it again."""
+        content = worker_units.packed(worker_units.same, (value,))
+        name = hashlib.sha256(content.content).hexdigest()[:24]
+        return self._client.submit(worker_units.call, content, key=f"jatpo-shared-{name}", pure=True)
+
+    def run(self, units: Iterable[Unit]) -> Iterator[Answer]:
+        """Answers as they come; then the units that failed, as one error."""
+        waiting: dict[str, tuple[int, Unit]] = {}
+        failures: dict[int, Failure] = {}
+        todo, begun = enumerate(units), self._done
+        first = self._submit(todo, self._room(waiting), waiting)
+        stream = as_completed(first, loop=self._client.loop, with_results=True, raise_errors=False)
+        del first
+        try:
+            for future, value in stream:
+                number, unit = waiting.pop(future.key)
+                self._pass_on_news()
+                if future.status == "finished":
+                    self._done += 1
+                    value, about, name = value
+                    self.workers.setdefault(name, about)
+                    yield Answer(number, value, name)
+                else:
+                    failures[number] = Failure(unit.label, self._reason(future))
+                    self._failures += 1
+                stream.update(self._submit(todo, self._room(waiting), waiting))
+        finally:
+            stream.clear()
+        if failures:
+            raise failed([failures[number] for number in sorted(failures)], self._done - begun)
+
+    def _room(self, waiting: Mapping[str, object]) -> int:
+        """How many more units may be under way; workers may have joined."""
+        if len(self._present) != self._counted:
+            self._counted, self._window = len(self._present), WINDOW * max(self.slots, 1)
+        return max(self._window - len(waiting), 0)
+
+    def _submit(
+        self, todo: Iterator[tuple[int, Unit]], count: int, waiting: dict[str, tuple[int, Unit]]
+    ) -> list[Future]:
+        """The next `count` units as futures, entered in `waiting`."""
+        made = []
+        for number, unit in itertools.islice(todo, count):
+            shared = [each for each in unit.arguments if isinstance(each, Future)]
+            numbers = itertools.count()
+            arguments = tuple(
+                worker_units.Handle(next(numbers)) if isinstance(each, Future) else each
+                for each in unit.arguments
+            )
+            content = worker_units.packed(unit.function, arguments)
+            options: dict = {"workers": self._accepted()} if self.refused else {}
+            future = self._client.submit(answer, content, *shared, pure=False, retries=RETRIES, **options)
+            waiting[future.key] = (number, unit._replace(arguments=()))
+            made.append(future)
+        return made
+
+    def _accepted(self) -> list[str]:
+        return sorted(self._present - set(self.refused))
+
+    def _reason(self, future: Future) -> str:
+        """Why a unit has no value; raises where the scheduler itself is lost."""
+        if future.status in ("cancelled", "lost"):
+            raise JatpoError(
+                f"the connection to the scheduler {self.address} is lost; what was finished is kept: "
+                "start the scheduler and its workers again and give the same command to resume"
+            )
+        error = future.exception()
+        assert isinstance(error, BaseException)
+        if isinstance(error, KilledWorker):
+            lost = error.allowed_failures + 1
+            return f"{lost} workers were lost while they computed it; too little memory is the usual cause"
+        return worker_units.described(error)
+
+    def _heard(self, event: tuple[float, Any]) -> None:
+        """Count workers that come and go; runs in the client's thread."""
+        found = event[1] if isinstance(event[1], dict) else {}
+        action, name = found.get("action"), found.get("worker", "")
+        if action == "add-worker":
+            self._present.add(name)
+        elif action == "remove-worker":
+            self._present.discard(name)
+            if not found.get("expected"):
+                self._lost += 1
+
+    def _pass_on_news(self) -> None:
+        while self._news:
+            self._on_event(Event(note=self._news.popleft()))
+
+    def _refuse_other_versions(self) -> None:
+        """Name the workers whose versions differ, which get no work; an error where there is no other."""
+        ours = worker_units.versions()
+        found = self._client.get_versions(packages=list(ours))["workers"]
+        self._present |= set(found)
+        for name, report in found.items():
+            wrong = worker_units.difference(report["packages"], ours)
+            if wrong:
+                self.refused[name] = f"worker {name} gets no work: {wrong}"
+        if found and len(self.refused) == len(found):
+            raise JatpoError(f"no worker can be used: {next(iter(self.refused.values()))}")
+        for text in self.refused.values():
+            self._on_event(Event(note=text))
+
+    def ask(self, function: Callable[..., Any], *arguments: Any) -> Mapping[str, Any]:
+        """What `function` returns on every worker that is used, by the worker's address."""
+        return self._client.run(function, *arguments, workers=self._accepted(), on_error="return")
+
+
+def answer(content: worker_units.Called, *shared: Any) -> tuple[Any, worker_units.About, str]:
+    """A unit's value, with who computed it."""
+    value = worker_units.call(content, *shared)
+    found = worker_units.about()
+    return value, found, f"{found['host']}:{found['process']}"
+
+
+@contextlib.contextmanager
+def connected(
+    scheduler: str, *, common_files: bool = False, on_event: OnEvent = ignore, timeout: float = 30.0
+) -> Iterator[DaskEngine]:
+    """The workers of a scheduler that is running, such as tcp://host:8786."""
+    with _quiet():
+        try:
+            client = Client(scheduler, timeout=timeout, set_as_default=False)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise JatpoError(
+                f"there is no scheduler at {scheduler} ({_short(error)}): start one with 'dask scheduler', and workers "
+                f"with 'dask worker {scheduler}'"
+            ) from error
+        with client:
+            yield _started(client, common_files, on_event, timeout)
+
+
+@contextlib.contextmanager
+def local_workers(count: int, *, on_event: OnEvent = ignore) -> Iterator[DaskEngine]:
+    """`count` worker processes on this machine, which share its cores; they end with the block."""
+    devices = max(1, usable_cores() // count)
+    settings = {
+        "distributed.scheduler.allowed-failures": KILLS,
+        "distributed.nanny.pre-spawn-environ": {},  # workers compute as this process does
+        "distributed.nanny.environ": {DEVICES: str(devices)},
+    }
+    with (
+        _quiet(),
+        dask.config.set(settings),
+        LocalCluster(
+            n_workers=count,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL + 1,
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield _started(client, True, on_event, 60.0)
+
+
+def _started(client: Client, common_files: bool, on_event: OnEvent, timeout: float) -> DaskEngine:
+    try:
+        client.wait_for_workers(1, timeout=timeout)
+    except TimeoutError as error:
+        raise JatpoError(
+            f"the scheduler has no workers after {timeout:g} s: start some with 'dask worker {_address(client)}'"
+        ) from error
+    if client.dashboard_link:
+        on_event(Event(note=f"the dashboard is at {client.dashboard_link}"))
+    return DaskEngine(client, common_files, on_event)
+
+
+def _address(client: Client) -> str:
+    return client.scheduler.address if client.scheduler else "ADDRESS"
+
+
+def _short(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).partition("\n")[0][:120]
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Dask's own messages stay out of the progress line; large shared values are expected."""
+    loggers = [logging.getLogger(name) for name in QUIET]
+    before = [each.level for each in loggers]
+    for each in loggers:
+        each.setLevel(logging.CRITICAL + 1)
+    try:
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
+            yield
+    finally:
+        for each, level in zip(loggers, before, strict=True):
+            each.setLevel(level)

@@ -1,0 +1,163 @@
+"""Units of work on real Dask workers: the same results, lost workers, other versions, failures by name."""
+
+import json
+import os
+
+import jax
+import numpy as np
+import pytest
+
+import tiny_domain
+from jatpo import cluster
+from jatpo.cli.engines import Engines
+from jatpo.cluster import dask_engine, worker_units
+from jatpo.engine import Unit, UnitsFailed
+from jatpo.errors import JatpoError
+from jatpo.evaluate import rollout
+from jatpo.evaluate.experiment import Config, run
+from jatpo.evaluate.experiments import Comparison
+from jatpo.evaluate.results_store import numbers, ranges
+from jatpo.evaluate.shares import shares
+from jatpo.solve import Perseus, Request, Stop, solve_models
+from random_models import build, example
+from units_for_workers import die_once, pair, plus, refuse_even
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+HELPERS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "helpers")
+
+
+@pytest.fixture(scope="module")
+def notes():
+    return []
+
+
+@pytest.fixture(scope="module")
+def engine(notes):
+    """Two workers of this machine; they find the tests' own units."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([HELPERS, *([before] if before else [])])
+    try:
+        with cluster.local_workers(2, on_event=notes.append) as found:
+            yield found
+    finally:
+        os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
+
+
+def models():
+    return [build(example(name)) for name in ("plain", "hard zeros", "unreachable")]
+
+
+# ---------------------------------------------------------------- results
+
+
+def test_units_are_answered_with_what_they_share(engine, notes):
+    shared = engine.share(np.arange(4))
+    found = {
+        answer.number: answer for answer in engine.run(Unit(str(i), plus, (shared, i)) for i in range(40))
+    }
+    assert sorted(found) == list(range(40))
+    assert all(np.array_equal(found[i].value, np.arange(4) + i) for i in found)
+    assert {answer.worker for answer in found.values()} <= set(engine.workers)
+    assert all(each["jatpo"] and each["devices"] for each in engine.workers.values())
+    assert any("dashboard" in event.note for event in notes)
+
+
+def test_models_are_solved_to_the_same_bits(engine, tmp_path):
+    given = (models(), Perseus(beliefs=20), Stop(stages=4))
+    ours = solve_models(*given, key=jax.random.key(3))
+    theirs = solve_models(*given, key=jax.random.key(3), engine=engine, cache=tmp_path)
+    for mine, other in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(mine.policy.vectors, other.policy.vectors)
+        np.testing.assert_array_equal(mine.policy.actions, other.policy.actions)
+        assert (mine.lower, mine.upper, mine.status, mine.seed) == (
+            other.lower,
+            other.upper,
+            other.status,
+            other.seed,
+        )
+    again = solve_models(*given, key=jax.random.key(3), cache=tmp_path)  # the workers kept them here
+    assert [each.seconds for each in again] == [each.seconds for each in theirs]
+
+
+def test_an_experiment_has_the_same_tables_and_says_who_computed_what(engine, tmp_path):
+    config = Config(trials=5 * rollout.CHUNK + 3, request=Request("qmdp"), solutions=tmp_path / "s")
+    with tiny_domain.registered() as name:
+        tables = {}
+        for kind, where in (("alone", None), ("workers", engine)):
+            there = Config(**{**vars(config), "engine": where})
+            tables[kind] = run(Comparison(), name, ["perseus", "random"], there, tmp_path / kind)
+    for name, table in tables["alone"].items():
+        assert [untimed(row) for row in table.rows] == [untimed(row) for row in tables["workers"][name].rows]
+    alone = sorted((tmp_path / "alone").glob("chunks/**/*.npz"))
+    assert len(alone) == 12
+    for path in alone:
+        other = tmp_path / "workers" / path.relative_to(tmp_path / "alone")
+        with np.load(path) as mine, np.load(other) as theirs:
+            assert all(np.array_equal(mine[part], theirs[part]) for part in mine.files)
+    manifest = json.loads((tmp_path / "workers" / "manifest.json").read_text())
+    computed = manifest["computed"][f"{tiny_domain.NAME}/random"]
+    assert sorted(chunk for text in computed.values() for chunk in numbers(text)) == list(range(6))
+    assert {manifest["workers"][who]["jax"] for who in computed} == {jax.__version__}
+
+
+def untimed(row):
+    return {
+        name: value for name, value in row.items() if "us" not in name.split("_") and "seconds" not in name
+    }
+
+
+# ---------------------------------------------------------------- failures
+
+
+def test_a_unit_that_fails_is_named_after_the_others_are_done(engine):
+    with pytest.raises(UnitsFailed, match=r"2 of 5 units .*unit 0: ValueError: 0 is even; unit 2: "):
+        list(engine.run(Unit(f"unit {i}", refuse_even, (i,)) for i in (0, 1, 2, 3, 5)))
+
+
+def test_the_units_of_a_worker_that_is_killed_run_again(engine, tmp_path):
+    before = engine.figures().get("workers lost", 0)
+    mark = tmp_path / "died"
+    found = [answer.value for answer in engine.run(Unit(str(i), die_once, (i, str(mark))) for i in range(6))]
+    assert sorted(found) == list(range(6))
+    assert mark.exists()
+    assert engine.figures()["workers lost"] == before + 1
+
+
+def test_a_worker_of_another_version_is_refused_by_name_of_both(engine, monkeypatch):
+    ours = worker_units.versions()
+    monkeypatch.setattr(worker_units, "versions", lambda: {**ours, "jatpo": "9.9"})
+    with pytest.raises(JatpoError, match=rf"it has jatpo {ours['jatpo']}, and this command jatpo 9.9"):
+        dask_engine.DaskEngine(engine._client, True)
+    with pytest.raises(
+        UnitsFailed, match=rf"refused: it has jatpo {ours['jatpo']}, and this command jatpo 9.9"
+    ):
+        list(engine.run([Unit("one", pair, (1, 2))]))
+
+
+def test_a_scheduler_that_is_not_there_is_one_sentence():
+    with pytest.raises(JatpoError, match=r"no scheduler at tcp://127\.0\.0\.1:9 .*dask scheduler"):  # noqa: SIM117
+        with cluster.connected("tcp://127.0.0.1:9", timeout=0.5):
+            pass
+
+
+# ---------------------------------------------------------------- pieces
+
+
+def test_ranges_are_read_back():
+    for chosen in ([], [0], [0, 1, 2], [3, 5, 6, 9], [1, 2, 4]):
+        assert numbers(ranges(chosen)) == chosen
+    assert ranges([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8"
+
+
+@pytest.mark.parametrize(("count", "total", "slots"), [(1, 1, 2), (8, 8, 2), (100, 100, 4), (9, 90, 1)])
+def test_shares_have_every_chunk_once(count, total, slots):
+    found = shares(range(count), total, slots)
+    assert [chunk for share in found for chunk in share] == list(range(count))
+    assert max(map(len, found)) <= rollout.TOGETHER
+
+
+def test_options_that_exclude_each_other_are_refused(tmp_path):
+    with pytest.raises(JatpoError, match="--scheduler and --workers exclude each other"):
+        Engines("tcp://x:1", 2).check()
+    with pytest.raises(JatpoError, match="--shared is for --scheduler"):
+        Engines(workers=2, shared=tmp_path).check()
