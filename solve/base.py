@@ -32,6 +32,7 @@ class Solver(Protocol):
     name: ClassVar[str]
     limits: ClassVar[tuple[str, ...]] = LIMITS  # the fields of `Stop` that it honours
     every_state: ClassVar[bool] = False  # whether its problems keep states that cannot be reached
+    planned: ClassVar[bool] = True  # whether its problems have a plan for backups, which reads every row of O
 
     def check(self, stop: Stop) -> None:
         """Refuse a `Stop` that does not fit this solver."""

@@ -4,6 +4,7 @@
   these settings, and as many stages as the horizon.
 * Any other, and any with `--seconds`, for 10 seconds (or as given) or until the gap is 0.01: graph search for a single
   model, anytime for several, whose policies are needed at beliefs where none of them leads.
+* Models of more than 20,000 states: sparse, for 60 seconds (or as given) or until the gap is 0.01.
 * The joint problem: anytime, for 12 rounds (or seconds as given) or until the gap is 0.01.
 
 `--stages` takes the place of the default time limit. Since all commands ask here, what one has solved the others find.
@@ -23,6 +24,7 @@ from jatpo.solve.solvers import SOLVERS
 from jatpo.solve.stopping import GAP, LIMITS, SECONDS, Request, Settings, Stop, stop_of
 from jatpo.user_cache import user_cache
 
+LARGE_STATES, LARGE_SECONDS = 20_000, 60.0  # of a model that the other solvers would not hold, and its time
 OFF_POLICY_AMONG_MODELS = 0.5
 """Share of walkers at random where an agent follows the policies of several models: it visits beliefs that a model's
 own policy never leads to, and a policy that was not solved there may repeat a useless action forever (`jatpo experiment
@@ -50,9 +52,11 @@ def choose(
     horizon: int,
     published: Published | None = None,
     joint: bool = False,
+    num_states: int = 0,
 ) -> Choice:
     """Solver and stop for the models of a library, or for all of them as one `joint` problem."""
     searching = "anytime" if joint or num_models > 1 else "graph"
+    searching = "sparse" if num_states > LARGE_STATES and not joint else searching
     usual = "perseus" if published and request.seconds is None and not joint else searching
     name = (request.solver or usual).replace("_", "-")
     if joint and name == "anytime" and request.seconds is None and request.stages is None:
@@ -73,6 +77,7 @@ def choose_for(library: Library, request: Request, *, joint: bool = False) -> Ch
         horizon=library.horizon,
         published=library.published,
         joint=joint,
+        num_states=library.num_states,
     )
 
 
@@ -90,7 +95,7 @@ def _choice(name: str, fields: Settings, request: Request, horizon: int) -> Choi
 
 def _stop(solver: Solver, request: Request, horizon: int) -> Stop:
     if set(LIMITS) <= set(solver.limits):
-        return stop_of(request)
+        return stop_of(request, LARGE_SECONDS if solver.name == "sparse" else SECONDS)
     stop = Stop()
     if "seconds" in solver.limits:
         stop = Stop(0 if request.stages is not None else SECONDS, GAP if "gap" in solver.limits else 0)

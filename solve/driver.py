@@ -195,11 +195,12 @@ def _require_room(job: Job) -> None:
 def _problems(jobs: Sequence[Job], missing: Sequence[Job]) -> dict[int, Problem]:
     """The problems of all jobs, by number; those of solvers that want every state apart, so they change no other."""
     problems: dict[int, Problem] = {}
-    for every_state in {job.solver.every_state for job in missing}:
-        group = [job for job in jobs if job.solver.every_state == every_state]
+    for every_state, planned in {(job.solver.every_state, job.solver.planned) for job in missing}:
+        kind = (every_state, planned)
+        group = [job for job in jobs if (job.solver.every_state, job.solver.planned) == kind]
         for job in group:
             _refuse_unsolvable(job)
-        made = prepare([job.model for job in group], every_state)
+        made = prepare([job.model for job in group], every_state, planned)
         problems |= {job.number: problem for job, problem in zip(group, made, strict=True)}
     return problems
 

@@ -15,7 +15,7 @@ from jatpo.library import Library
 from jatpo.model import POMDP
 from jatpo.solve import bounds
 from jatpo.solve.alpha_vectors import AlphaVectors
-from jatpo.solve.backup import Plan, Vectors, fill, jit_backup
+from jatpo.solve.backup import Plan, RevealingPlan, Vectors, fill, jit_backup
 from jatpo.solve.compiling import jit
 from jatpo.solve.first_bounds import FirstBounds, first_bounds, rounding_of
 from jatpo.solve.policy import Policy
@@ -96,10 +96,11 @@ class Problem:
         return full
 
 
-def prepare(models: Sequence[POMDP], every_state: bool = False) -> list[Problem]:
+def prepare(models: Sequence[POMDP], every_state: bool = False, planned: bool = True) -> list[Problem]:
     """All models with arrays of one shape, so that they share compiled programs.
 
-    States that cannot be reached are left out unless `every_state` is wanted.
+    States that cannot be reached are left out unless `every_state` is wanted; without a plan for backups none of ours
+    can be made.
     """
     states = [
         np.arange(model.num_states) if every_state else reachable_states(model.exact()) for model in models
@@ -107,11 +108,10 @@ def prepare(models: Sequence[POMDP], every_state: bool = False) -> list[Problem]
     parts = [restrict(model, keep) for model, keep in zip(models, states, strict=True)]
     library = Library.from_models(parts)
     padded = [library.model(k) for k in range(len(models))]
-    plans = make_plans(padded)
+    plans = make_plans(padded) if planned else [RevealingPlan() for _ in padded]
+    revealing = [planned and reveals(part) for part in parts]
     return [
-        Problem(
-            padded[k], parts[k], plans[k], reveals(parts[k]), states[k], model.num_states, floor_of(model)
-        )
+        Problem(padded[k], parts[k], plans[k], revealing[k], states[k], model.num_states, floor_of(model))
         for k, model in enumerate(models)
     ]
 

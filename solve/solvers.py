@@ -12,8 +12,9 @@ from jatpo.solve.base import Solver
 from jatpo.solve.graph import GraphSearch
 from jatpo.solve.perseus import Perseus
 from jatpo.solve.qmdp import QMDP, ValueIteration
+from jatpo.solve.sparse import Sparse
 
 SOLVERS: Registry[type[Solver]] = Registry("solver")
-for _solver in (Anytime, GraphSearch, Perseus, QMDP, ValueIteration):
+for _solver in (Anytime, GraphSearch, Perseus, QMDP, Sparse, ValueIteration):
     SOLVERS.add(_solver.name, _solver)
 SOLVERS.protect()

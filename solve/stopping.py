@@ -100,9 +100,9 @@ class Request:
     settings: Settings = field(default_factory=dict)
 
 
-def stop_of(request: Request) -> Stop:
-    """When a solver stops that honours all limits: the defaults, but for what was asked for."""
-    stop = Stop(0.0 if request.stages is not None else SECONDS, GAP)
+def stop_of(request: Request, seconds: float = SECONDS) -> Stop:
+    """When a solver stops that honours all limits: after `seconds` or at the usual gap, but for what was asked for."""
+    stop = Stop(0.0 if request.stages is not None else seconds, GAP)
     asked = {name: getattr(request, name) for name in LIMITS}
     return dataclasses.replace(stop, **{name: value for name, value in asked.items() if value is not None})
 

@@ -33,8 +33,8 @@ KINDS: Mapping[str, Any] = {
     "solver": Annotated[
         str | None,
         typer.Option(
-            help="anytime, graph, perseus, qmdp, value-iteration or your own; default: perseus where settings are "
-            "published, otherwise anytime."
+            help="anytime, graph, perseus, qmdp, sparse, value-iteration or your own; default: perseus where settings "
+            "are published, sparse above 20,000 states, otherwise anytime."
         ),
     ],
     "seconds": Annotated[

@@ -317,6 +317,22 @@ class BlockedObservation(Observation):
         kind = self.kind[jnp.minimum(action, self.kind.shape[0] - 1), states]
         return self._class_likelihood(observation)[kind]
 
+    def rows_at(self, states: Array, action: Array) -> Array:
+        return self.class_rows()[self.kind[jnp.minimum(action, self.kind.shape[0] - 1), states]]
+
+    def mixed(self, vectors: Array, choice: Array, action: Array) -> Array:
+        """By vector: how much of a class chooses it. Vectors that no observation chooses are not read."""
+        chosen = jax.nn.one_hot(choice, vectors.shape[0], dtype=vectors.dtype)  # [Z, V]
+        share = self.class_rows() @ chosen  # [C, V]
+        kind = self.kind_of(action)
+
+        def add(v: Array, total: Array) -> Array:
+            return jax.lax.cond(
+                jnp.any(choice == v), lambda: total + share[kind, v] * vectors[v], lambda: total
+            )
+
+        return jax.lax.fori_loop(0, vectors.shape[0], add, jnp.zeros(vectors.shape[1], vectors.dtype))
+
     def highest_likelihood(self, action: Array, observation: Array) -> Array:
         del action
         return jnp.max(self._class_likelihood(observation))

@@ -171,6 +171,19 @@ class Observation(Stored):
         """O(z | y, a) for each of `states` [C] only."""
         return self.likelihood(action, observation)[states]
 
+    def rows_at(self, states: Array, action: Array) -> Array:
+        """O(z | y, a) of each of `states` [C] only: [C, Z]."""
+        return self.rows(action)[states]
+
+    def mixed(self, vectors: Array, choice: Array, action: Array) -> Array:
+        """sum_z O(z | y, a) v(y) [X], v being row `choice[z]` of `vectors` [V, X]."""
+        rows = self.rows(action)
+
+        def add(z: Array, total: Array) -> Array:
+            return total + rows[:, z] * vectors[choice[z]]
+
+        return jax.lax.fori_loop(0, self.num_observations, add, jnp.zeros(vectors.shape[1], vectors.dtype))
+
     def highest_likelihood(self, action: Array, observation: Array) -> Array:
         """An upper bound of O(z | y, a) over all y []."""
         return jnp.max(self.likelihood(action, observation))

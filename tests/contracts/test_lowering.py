@@ -20,7 +20,7 @@ from jatpo.evaluate.noise import make_noise
 from jatpo.evaluate.scenario import Scenario
 from jatpo.library import Library
 from jatpo.mdp import value_iteration
-from jatpo.solve import points, policy, stage
+from jatpo.solve import device_rounds, points, policy, stage
 from jatpo.solve.backup import backup, fill
 from jatpo.solve.policy import Policy
 from jatpo.solve.problem import prepare
@@ -92,6 +92,20 @@ def test_backup_and_stage(name):
     turn, thorough = jnp.zeros(TRIALS, jnp.float32), jnp.asarray(False)
     lowered(lambda *arguments: stage.stage(*arguments, batch=4), turn, model, plan, known, vectors, thorough)
     lowered(points.random_walk, jnp.zeros((3, 3, TRIALS), jnp.float32), model)
+
+
+@pytest.mark.parametrize("name", ["blocked", "movers"])
+def test_round(name):
+    model = MODELS[name]()
+    bank = device_rounds.Bank(
+        jnp.zeros((VECTORS, 5), jnp.float32), jnp.zeros(VECTORS, jnp.int32), jnp.int32(3)
+    )
+    q = jnp.zeros((5, model.num_actions), jnp.float32)
+
+    def play(key, model, q, bank, informed):
+        return device_rounds.play_round(key, model, q, bank, informed, steps=3, capacity=4)
+
+    lowered(play, jax.random.key(0), model, q, bank, jnp.asarray(True))
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -23,7 +23,11 @@ from solving import solve
 OUTSIDE = Path(__file__).parent / "outside" / "grid_solver.py"
 load_extension(OUTSIDE)
 ALL = SOLVERS.names()
-QUICK = {"anytime": {"walkers": 16, "steps": 20, "keep": 128}, "perseus": {"beliefs": 100, "batch": 16}}
+QUICK = {
+    "anytime": {"walkers": 16, "steps": 20, "keep": 128},
+    "perseus": {"beliefs": 100, "batch": 16},
+    "sparse": {"steps": 20, "capacity": 64},
+}
 PLANT = "abandoned-power-plant"
 
 
@@ -34,7 +38,7 @@ def quick(name: str, stages: int = 6):
 
 
 def test_one_from_outside_is_among_them():
-    assert {"anytime", "graph", "perseus", "qmdp", "value-iteration", "grid"} == set(ALL)
+    assert {"anytime", "graph", "perseus", "qmdp", "sparse", "value-iteration", "grid"} == set(ALL)
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -37,6 +37,8 @@ def products(model, values, beliefs, actions, observations, numbers):
         "table": model.observation.table(model.num_actions),
         "rows": model.observation.rows(actions[0]),
         "expected": model.observation.expected(numbers, actions[0]),
+        "rows_at": model.observation.rows_at(jnp.array([1, 0, 1]), actions[0]),
+        "mixed": model.observation.mixed(values.T, jnp.arange(model.num_observations) % BATCH, actions[1]),
         "likelihood": model.observation.likelihood(actions[0], observations[0]),
         "likelihood_columns": model.observation.likelihood_columns(actions, observations),
     }
@@ -69,6 +71,9 @@ def test_products(case, storage):
         sum(row[z] * numbers[z] for z in range(num_observations)) for row in truth.observation[actions[0]]
     ]
     np.testing.assert_allclose(found["expected"], means, **close)
+    np.testing.assert_allclose(found["rows_at"], truth.observation[actions[0], [1, 0, 1]], rtol=2e-7)
+    mixed = sum(truth.observation[actions[1], :, z] * values[:, z % BATCH] for z in range(num_observations))
+    np.testing.assert_allclose(found["mixed"], mixed, **close)
     np.testing.assert_allclose(
         found["likelihood"], truth.observation[actions[0], :, observations[0]], rtol=2e-7
     )
