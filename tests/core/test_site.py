@@ -13,7 +13,7 @@ LONG = {"architecture", "results", "beyond", "adapt", "performance", "research-l
 def test_the_reference_has_every_public_name():
     text = "".join(path.read_text() for path in (DOCS / "reference").glob("*.md"))
     listed = set(re.findall(r"^\.\. auto\w+:: jatpo\.(\w+)$", text, re.MULTILINE))
-    assert listed == set(jatpo.__all__) - {"__version__"}
+    assert set(jatpo.__all__) - {"__version__"} <= listed
 
 
 def test_six_tutorials_are_executed():
