@@ -60,6 +60,8 @@ def test_packages_are_imported_from_their_folders(package):
 def test_the_version_is_the_same_everywhere():
     newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert __version__ == newest[1]  # that of the wheel is tested above
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"version = {{{__version__}}}" in (ROOT / "README.md").read_text()
 
 
 def test_the_pinned_versions_satisfy_the_ranges():
