@@ -77,7 +77,7 @@ class Config:
         if not given:
             return "perseus, paper's settings"
         if set(given) == {"seconds"}:
-            return f"anytime, {self.request.seconds:g} s"
+            return f"graph or anytime, {self.request.seconds:g} s"
         return ", ".join(f"{name} {value}" for name, value in given.items())
 
 

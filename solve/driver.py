@@ -244,6 +244,7 @@ class _Progress:
             "backups": info.backups,
             "lower": info.lower,
             "upper": info.upper,
+            "gap": info.upper - info.lower,
             "seconds": seconds,
         }
         self.on_event(Event(self.label, self.done, self.total, figures))

@@ -40,21 +40,21 @@ KINDS: Mapping[str, Any] = {
     "seconds": Annotated[
         float | None,
         typer.Option(
-            min=0, help="Solve each model by the anytime solver for at most this time; 0: no time limit."
+            min=0, help="Solve each model by graph or anytime for at most this time; 0: no time limit; default: 10."
         ),
     ],
     "gap": Annotated[
         float | None,
         typer.Option(
             min=0,
-            help="Stop when upper - lower bound is at most this; default: 0.01 (anytime), 0 (perseus).",
+            help="Stop when upper - lower bound is at most this; default: 0.01 (graph, anytime), 0 (perseus).",
         ),
     ],
     "stages": Annotated[
         int | None,
         typer.Option(
             min=0,
-            help="Stop after this number of stages; default: the horizon (perseus), no limit (anytime).",
+            help="Stop after this number of stages; default: the horizon (perseus), no limit (graph, anytime).",
         ),
     ],
     "settings": Annotated[
@@ -113,7 +113,7 @@ class Solving(NamedTuple):
         if not given:
             return {"solver": "perseus, paper's settings"}
         if set(given) == {"seconds"}:
-            return {"solver": f"anytime, {self.seconds:g} s"}
+            return {"solver": f"graph or anytime, {self.seconds:g} s"}
         return {"solver": ", ".join(f"{name} {value}" for name, value in given.items())}
 
     def options(self, progress: Progress, engine: Engine | None = None) -> SolveOptions:
