@@ -20,7 +20,9 @@ from jatpo.checked_model import Sparse
 from jatpo.errors import JatpoError
 from jatpo.validate import Coordinates
 
-SOLVED = 8_000  # unknowns up to which a linear system is factorised
+DIRECT = 2_000  # unknowns up to which a linear system is factorised at once
+SOLVED = 8_000  # and up to which it is where iteration fails
+BUDGET = 300_000_000  # products that sweeps of the fast informed bound may take
 FILLED = 2_000_000  # entries up to which it is
 ENTRIES = 40_000_000  # of P·O up to which the fast informed bound is computed
 SWEEPS = 60  # of policy improvement
@@ -145,6 +147,8 @@ def _informed(t: Tables, start: np.ndarray) -> np.ndarray:
     A, X = t.num_actions, t.num_states
     entries = _entries(t)
     values = start
+    if A * len(entries.successor) * SWEEPS > BUDGET:
+        return _swept(t, entries, start)
     for _ in range(SWEEPS):
         new, chosen = _informed_sweep(t, entries, values)
         change = np.abs(new - values).max()
@@ -159,6 +163,14 @@ def _informed(t: Tables, start: np.ndarray) -> np.ndarray:
     change = new - values
     new = new + t.rate / (1 - t.rate) * max(change.max(), 0) * (1 + t.rounding)
     return np.minimum(new + _slack(t, new, np.abs(change).max()), start)
+
+
+def _swept(t: Tables, e: _Entries, values: np.ndarray) -> np.ndarray:
+    """Some sweeps from `values` [A, X], an upper bound: each gives another one."""
+    for _ in range(max(1, BUDGET // (len(values) * len(e.successor)))):
+        new, _ = _informed_sweep(t, e, values)
+        values = np.minimum(values, new + 2 * t.rounding * np.abs(values).max())
+    return values
 
 
 def _informed_sweep(t: Tables, e: _Entries, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -214,9 +226,11 @@ def solve_discounted(
     """About the solution of v = right + γ matrix v, by iteration from `start`; callers correct what is missing."""
     size = len(right)
     system = sparse.eye_array(size, format="csr") - discount * matrix
-    if start is None and size <= SOLVED and matrix.nnz <= FILLED:
+    if start is None and size <= DIRECT and matrix.nnz <= FILLED:
         return splu(sparse.csc_array(system)).solve(right)
-    guess, _ = bicgstab(system, right, right if start is None else start, rtol=1e-11, maxiter=300)
+    guess, failed = bicgstab(system, right, right if start is None else start, rtol=1e-11, maxiter=300)
+    if failed and start is None and size <= SOLVED and matrix.nnz <= FILLED:
+        return splu(sparse.csc_array(system)).solve(right)
     for _ in range(5):
         guess = right + discount * (matrix @ guess)
     return guess

@@ -55,7 +55,10 @@ class SearchState:
         return nodes
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """All of the state but the model, as named arrays."""
+        """All of the state but the model, as named arrays without the empty ones."""
+        return {name: array for name, array in self._arrays().items() if array.size}
+
+    def _arrays(self) -> dict[str, np.ndarray]:
         parts = {f"graph.{name}": getattr(self.graph, name).all for name in self.graph.pools()}
         parts |= {f"above.{name}": np.asarray(value) for name, value in self.above.to_arrays().items()}
         parts |= {f"below.{name}": np.asarray(value) for name, value in self.below.to_arrays().items()}
@@ -77,6 +80,7 @@ class SearchState:
     ) -> SearchState:
         """The state of `model` that `to_arrays` gave."""
         state = cls(model, num_observations)
+        arrays = {name: array[:0] for name, array in state._arrays().items() if array.ndim} | dict(arrays)
         for name in state.graph.pools():
             setattr(state.graph, name, Pool(arrays[f"graph.{name}"]))
         state.graph.recall()

@@ -40,7 +40,8 @@ KINDS: Mapping[str, Any] = {
     "seconds": Annotated[
         float | None,
         typer.Option(
-            min=0, help="Solve each model by graph or anytime for at most this time; 0: no time limit; default: 10."
+            min=0,
+            help="Solve each model by graph or anytime for at most this time; 0: no time limit; default: 10.",
         ),
     ],
     "gap": Annotated[

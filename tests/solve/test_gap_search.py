@@ -76,6 +76,18 @@ def test_resumed_is_uninterrupted(seed):
         np.testing.assert_array_equal(value, state.to_arrays()[name], err_msg=name)
 
 
+@pytest.mark.parametrize("rounds", range(3))
+def test_a_young_search_can_be_kept(rounds):
+    """Checkpoints take no empty arrays."""
+    model = rational_value.cyclic(np.random.default_rng(3))
+    state = search(model, rounds)
+    kept = state.to_arrays()
+    assert all(array.size for array in kept.values())
+    again = SearchState.from_arrays(model, observations(model), kept)
+    assert again.below.kept[1].shape[1:] == state.below.kept[1].shape[1:]
+    assert advance(again, SETTINGS, 0) == advance(state, SETTINGS, 0)
+
+
 def test_crossed_bounds_are_an_error():
     model = rational_value.cyclic(np.random.default_rng(5))._replace(discount=0.95)
     state = search(model, 1)
