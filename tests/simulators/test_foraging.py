@@ -91,6 +91,7 @@ def test_steps_are_drawn_from_the_successors_and_likelihoods_sum_to_one():
         assert np.isfinite(of_draws(keys[:50])).all()
 
 
+@pytest.mark.slow
 def test_preferences_gather_all_food():
     model = build("foraging:agents=3,food=4").entry(1)
 

@@ -56,7 +56,7 @@ def history_of(truth, model):
 
 
 @pytest.mark.parametrize("proposal", PROPOSALS)
-@pytest.mark.parametrize("case", ["plain", "hard zeros"])
+@pytest.mark.parametrize("case", ["plain", pytest.param("hard zeros", marks=pytest.mark.slow)])
 def test_the_evidence_is_unbiased(case, proposal):
     """The mean over many seeds of the product of evidences, with three particles for five states."""
     truth, model = simulator(case)
@@ -126,7 +126,7 @@ def test_seeds_hold_and_nothing_is_compiled_again():
     assert not np.array_equal(first[0], other[0])
 
 
-@pytest.mark.parametrize("proposal", ["bootstrap", "merged"])
+@pytest.mark.parametrize("proposal", [pytest.param("bootstrap", marks=pytest.mark.slow), "merged"])
 def test_the_gradient_of_the_evidence_is_unbiased(proposal):
     """By one probability of O; the gradient of its logarithm is not, and is so less with more particles."""
     truth, model = simulator("plain")

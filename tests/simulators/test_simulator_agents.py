@@ -40,7 +40,12 @@ def play(agent, solved, scenario=None, **options):
 
 
 @pytest.mark.parametrize(
-    "filter", [Exact(), OnTable(Support(5)), Particles(5, "merged")], ids=["exact", "list", "merged"]
+    "filter",
+    [
+        pytest.param(Exact(), id="exact", marks=pytest.mark.slow),
+        pytest.param(OnTable(Support(5)), id="list", marks=pytest.mark.slow),
+        pytest.param(Particles(5, "merged"), id="merged"),
+    ],
 )
 def test_with_an_exact_filter_it_is_atpo(solved, filter):
     """The same trials, the same posterior and the same actions, up to rounding."""
@@ -51,6 +56,7 @@ def test_with_an_exact_filter_it_is_atpo(solved, filter):
     np.testing.assert_array_equal(ours.returns, theirs.returns)
 
 
+@pytest.mark.slow
 def test_tables_as_simulators_give_the_same_distribution(solved):
     """Other random numbers, so mean returns agree within their errors."""
     library = SimulatorLibrary.from_tables(solved.library)

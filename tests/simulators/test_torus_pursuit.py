@@ -21,7 +21,7 @@ def hunts(size):
     return Hunt(cells[:, None, :2], cells[:, 2:], over)
 
 
-@pytest.mark.parametrize("task", [0, 2])
+@pytest.mark.parametrize("task", [pytest.param(0, marks=pytest.mark.slow), 2])
 def test_two_hunters_are_the_paper_s_domain(task):
     """Successors, rewards, likelihoods and starts of every state, by the published table on the torus."""
     library = build("torus-pursuit:size=5,agents=2,sensor=cells,noise=0.2,teammates=greedy")
@@ -94,6 +94,7 @@ def test_a_step_is_one_of_the_successors_and_what_is_seen_has_its_probability():
         assert float(logs[k]) == pytest.approx(total, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_preferences_win_the_hunt():
     """With the state known and the teammates assigned, the hunt is won in most trials."""
     model = build("torus-pursuit:size=6,agents=3,teammates=assigned").entry(1)
