@@ -39,7 +39,7 @@ class Moving(NamedTuple):
 
 def play_simulators(setup: Setup, horizon: int, names: tuple[str, ...], noise: Noise) -> tuple:
     """Truth, return, discounted return [N], records and the first fault, as `loops.record` and `loops.play` give."""
-    scenario = setup.scenario
+    scenario: Any = setup.scenario  # a SimulatorScenario
     draw_axes: Any = Draw._make((0, 1))
     truth, prior = jax.vmap(draw, in_axes=(0, None), out_axes=draw_axes)(noise.draw, scenario)
     context = setup.context(truth, prior)

@@ -248,7 +248,8 @@ def _values(solved: Solved) -> Array:
 
 def _of_tables(solved: Solved, name: str) -> Any:
     """What is solved for the tables that simulators were made of; an empty tuple where they are not made of any."""
-    tables = solved.library.tables
+    library: Any = solved.library  # a SimulatorLibrary
+    tables = library.tables
     return () if tables is None else Solved(tables, options=solved.options)[name]
 
 

@@ -81,13 +81,13 @@ class Particles(Representation):
     def start(self, key: Array | None, model: Simulator) -> ParticleBelief:
         assert key is not None
         never = jnp.zeros((), jnp.int32)
-        key, apart = jax.random.split(key)
+        draw, apart = jax.random.split(key)
         reserve = jax.vmap(model.initial)(jax.random.split(apart, -(-self.count // RESERVE)))
         if self.proposal != "bootstrap" and model.lists_starts:
             states, weights = model.starts()
-            chosen, weights = systematic(key, weights, _threshold(weights, self.count), self.count)
+            chosen, weights = systematic(draw, weights, _threshold(weights, self.count), self.count)
             return ParticleBelief(jax.tree.map(lambda leaf: leaf[chosen], states), weights, never, reserve)
-        states = jax.vmap(model.initial)(jax.random.split(key, self.count))
+        states = jax.vmap(model.initial)(jax.random.split(draw, self.count))
         return ParticleBelief(states, self._even(model), never, reserve)
 
     def _even(self, model: Simulator) -> Array:
