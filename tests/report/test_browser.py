@@ -4,6 +4,7 @@ Skipped where there is no browser. Nothing is installed or fetched: the driver i
 """
 
 import json
+from urllib.parse import unquote
 
 import pytest
 
@@ -109,9 +110,9 @@ def test_the_tables_hold_the_numbers_of_the_json(open_page):
 def test_a_download_is_the_table(open_page):
     driver = open_page()
     (link,) = find(driver, '#returns > a.csv[download="returns.csv"]')
-    text = driver.execute_async_script(
-        "fetch(arguments[0]).then(r => r.text()).then(arguments[1])", link.get_attribute("href")
-    )
+    kind, _, text = link.get_attribute("href").partition(",")  # the page's policy allows no fetch
+    assert kind == "data:text/csv;charset=utf-8"
+    text = unquote(text)
     head, *lines = text.splitlines()
     assert head.startswith("domain,rules,agent,mean")
     assert len(lines) == 6
