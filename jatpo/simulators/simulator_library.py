@@ -48,6 +48,7 @@ class SimulatorLibrary:
 
     simulated = True  # a Library has False
     published = None  # settings of solvers that came with it; there are none
+    num_states = 0  # of tables to solve; there are none
 
     @classmethod
     def from_simulators(
