@@ -34,7 +34,7 @@ KINDS: Mapping[str, Any] = {
         str | None,
         typer.Option(
             help="anytime, graph, perseus, qmdp, sparse, value-iteration or your own; default: perseus where settings "
-            "are published, sparse above 20,000 states, otherwise anytime."
+            "are published, sparse above 20,000 states, otherwise graph for one model, anytime for several."
         ),
     ],
     "seconds": Annotated[
