@@ -176,8 +176,6 @@ class Checkpoints:
 
     def save(self, name: str, meta: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         """Write a checkpoint; one of that name that is already there is kept."""
-        import orbax.checkpoint as ocp  # takes seconds to import
-
         whole = {key: np.asarray(array) for key, array in arrays.items()}
         empty = {key: (array.shape, array.dtype.str) for key, array in whole.items() if not array.size}
         text = json.dumps({"identity": self.identity, META: dict(meta), EMPTY: empty})
@@ -189,7 +187,7 @@ class Checkpoints:
         draft = draft_name(target)
         try:
             with _as_os_errors(self.directory):
-                ocp.PyTreeCheckpointer().save(draft, tree)
+                _checkpointer().save(draft, tree)
             with open(draft / SEAL, "w", encoding="ascii") as file:
                 json.dump(_file_digests(draft), file)
                 _flush(file)
@@ -237,11 +235,9 @@ class Checkpoints:
             discard(draft)
 
     def _restore(self, path: Path) -> tuple[dict[str, Any], Arrays]:
-        import orbax.checkpoint as ocp  # takes seconds to import
-
         if json.loads((path / SEAL).read_bytes()) != _file_digests(path):
             raise ValueError("its files are not as they were written")
-        tree = dict(ocp.PyTreeCheckpointer().restore(path))
+        tree = dict(_checkpointer().restore(path))
         stored = json.loads(bytes(np.asarray(tree.pop(META), np.uint8)))
         if stored["identity"] != json.loads(json.dumps(self.identity)):
             raise ValueError("it was made for another model, other settings or another version")
@@ -307,3 +303,18 @@ def _file_digests(path: Path) -> dict[str, str]:
     return {
         file.relative_to(path).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files
     }
+
+
+def _checkpointer() -> Any:
+    """Orbax's, for this process alone: the others of `jax.distributed` take no part in what it writes or reads."""
+    import jax
+    import orbax.checkpoint as ocp  # takes seconds to import
+
+    if jax.process_count() == 1:
+        return ocp.PyTreeCheckpointer()
+    own = jax.process_index()
+    options = ocp.options.MultiprocessingOptions(
+        primary_host=own, active_processes={own}, barrier_sync_key_prefix=f"jatpo-{own}"
+    )
+    handler = ocp.PyTreeCheckpointHandler(multiprocessing_options=options)
+    return ocp.Checkpointer(handler, multiprocessing_options=options)

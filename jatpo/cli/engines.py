@@ -77,17 +77,17 @@ class Engines(NamedTuple):
         """The engine to compute on; None for this process. With several processes, all but the first end in here."""
         self.check()
         if self.scheduler is not None:
-            from jatpo.cluster import connected
+            from jatpo.cluster.dask_engine import connected
 
             with connected(self.scheduler, common_files=self.shared is not None, on_event=on_event) as engine:
                 yield engine
         elif self.workers is not None:
-            from jatpo.cluster import local_workers
+            from jatpo.cluster.dask_engine import local_workers
 
             with local_workers(self.workers, on_event=on_event) as engine:
                 yield engine
         elif self.distributed:
-            from jatpo.cluster import joined
+            from jatpo.cluster.process_engine import joined
 
             with joined(on_event=on_event) as engine:
                 if engine is None:  # it has computed for the first process until that had no more work

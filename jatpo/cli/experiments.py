@@ -203,13 +203,13 @@ def perform(experiment: Experiment, names: Sequence[str] | None, shared: Shared)
         solutions=shared.solving.directory,
         chunks=shared.solving.engines.chunks,
     )
-    usual = place_for(Path("results") / experiment.name, experiment.name, experiment.settings(config))
-    out = shared.out or usual
     with (
         Steps(experiment.name, shared.quiet) as progress,
         shared.solving.engines.engine(progress) as engine,
     ):
         config = dataclasses.replace(config, engine=engine)
+        usual = place_for(Path("results") / experiment.name, experiment.name, experiment.settings(config))
+        out = shared.out or usual
         tables = run(experiment, names, wanted, config, out, progress, replace=shared.out is None)
     if shared.page:
         found = {name: table.rows for name, table in tables.items()}

@@ -192,7 +192,7 @@ def joined(*, on_event: OnEvent = ignore, timeout: int = 300) -> Iterator[Proces
 
 
 def _initialize(timeout: int) -> None:
-    numbers = {
+    numbers: Any = {
         argument: int(os.environ[name])
         for argument, name in (("num_processes", "JAX_NUM_PROCESSES"), ("process_id", "JAX_PROCESS_ID"))
         if name in os.environ
