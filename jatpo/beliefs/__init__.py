@@ -9,6 +9,7 @@ from jatpo.beliefs.belief_protocol import (
 )
 from jatpo.beliefs.compacting_belief import Compacting, CompactingBelief
 from jatpo.beliefs.dense_belief import Dense
+from jatpo.beliefs.scaled_belief import Scaled, ScaledBelief
 from jatpo.beliefs.support_belief import Support, SupportBelief
 
 __all__ = [
@@ -17,6 +18,8 @@ __all__ = [
     "Dense",
     "Diagnostics",
     "Representation",
+    "Scaled",
+    "ScaledBelief",
     "Support",
     "SupportBelief",
     "error_bound",

@@ -29,6 +29,7 @@ CASES = [
 ]
 EXACT = {
     "dense": beliefs.Dense(),
+    "scaled": beliefs.Scaled(),
     "support": beliefs.Support(8),
     "roomy support": beliefs.Support(40),
     "compacting": beliefs.Compacting(8, 0.0),

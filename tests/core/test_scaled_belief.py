@@ -1,0 +1,88 @@
+"""A belief with exponents keeps what the mathematics keeps: against whole numbers of any size over 10,000 steps."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jatpo import POMDP, beliefs
+
+STEPS = 10_000
+SHIFT = 20  # all numbers of the model are multiples of 1 / SHIFT
+TRANSITION = np.array([[[18, 2, 0, 0], [5, 15, 0, 0], [0, 0, 20, 0], [1, 0, 0, 19]]])  # 2 is static, 3 leaks
+OBSERVATION = np.array([[[17, 3], [14, 6], [3, 17], [2, 18]]])
+INITIAL = np.array([5, 5, 5, 5])
+
+
+def model() -> POMDP:
+    return POMDP.from_dense(TRANSITION / SHIFT, OBSERVATION / SHIFT, np.zeros((4, 1)), INITIAL / SHIFT, 0.9)
+
+
+def seen() -> np.ndarray:
+    """70 equal hints and back, long runs of both, then noise."""
+    noise = np.random.default_rng(0).integers(0, 2, STEPS)
+    noise[:6000] = np.repeat([0, 1, 0, 1], [70, 140, 3000, 2790])
+    return noise
+
+
+def log_of(number: int) -> float:
+    extra = max(number.bit_length() - 60, 0)
+    return np.log(number >> extra) + extra * np.log(2) if number else -np.inf
+
+
+@cache
+def exact() -> np.ndarray:
+    """The log of the posterior odds of every state against the most probable, by whole numbers [T, X]."""
+    weights, rows = [int(part) for part in INITIAL], []
+    for z in seen():
+        weights = [
+            sum(weights[x] * int(TRANSITION[0, x, y]) for x in range(4)) * int(OBSERVATION[0, y, z])
+            for y in range(4)
+        ]
+        logs = np.array([log_of(weight) for weight in weights])
+        rows.append(logs - logs.max())
+    return np.array(rows)
+
+
+def filtered(representation, observations) -> jax.Array:
+    """The logarithms of the beliefs [T, X]."""
+    made = model()
+
+    def step(belief, z):
+        belief, _, _ = representation.update(None, made, belief, jnp.int32(0), z)
+        return belief, representation.log(belief)
+
+    start = representation.start(None, made)
+    return jax.jit(lambda z: jax.lax.scan(step, start, z)[1])(jnp.asarray(observations, jnp.int32))
+
+
+def compared(dtype_tolerance: float) -> None:
+    wanted = exact()
+    logs = np.asarray(filtered(beliefs.Scaled(), seen()), np.float64)
+    assert np.isfinite(logs).all()
+    assert wanted.min() < -1000  # far beyond any floating-point number
+    off = np.abs((logs - logs.max(axis=1, keepdims=True)) - wanted)
+    assert (off <= dtype_tolerance * (1 + np.abs(wanted))).all()
+
+
+def test_nothing_is_lost_in_ten_thousand_steps():
+    compared(1e-4)  # 10,000 steps of some roundings of 6e-8
+
+
+def test_nothing_is_lost_in_double_precision(x64):
+    compared(1e-11)
+
+
+def test_evidence_brings_a_static_state_back():
+    """After 100 hints against it and 200 for it, it is the most probable one; as a plain number it stays at 0."""
+    made, hints = model(), np.repeat([0, 1], [100, 200])
+    logs = np.asarray(filtered(beliefs.Scaled(), hints))
+    assert logs[99].argmax() != 2 and logs[99, 2] < -100
+    assert logs[-1].argmax() == 2
+    plain = beliefs.Dense()
+    step = jax.jit(lambda belief, z: plain.update(None, made, belief, jnp.int32(0), z)[0])
+    dense = made.initial
+    for z in hints:
+        dense = step(dense, jnp.int32(z))
+    assert dense[2] == 0
