@@ -16,6 +16,7 @@ CALLS = ("eval", "exec", "compile", "__import__")
 MODULES = ("pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "joblib", "yaml")
 METHODS = ("system", "popen", "mktemp", "extractall", "fromfile")
 LOADERS = ("jatpo/registry.py",)  # loads the files that the user names: JATPO_EXTENSIONS, and by path
+MESSAGES = ("jatpo/cluster/process_engine.py", "jatpo/cluster/worker_units.py")  # between processes of one run
 
 
 def sources():
@@ -43,12 +44,16 @@ def dangers(tree: ast.AST):
                 yield node.lineno, f"{keyword.arg}={value}"
 
 
+def permitted(path: str, name: str) -> bool:
+    return (path in LOADERS and name == "exec_module") or (path in MESSAGES and name == "pickle")
+
+
 def test_data_are_never_executed():
     found = [
         f"{path.relative_to(ROOT)}:{line}: {name}"
         for path in sources()
         for line, name in dangers(ast.parse(path.read_text()))
-        if not (name == "exec_module" and str(path.relative_to(ROOT)) in LOADERS)
+        if not permitted(str(path.relative_to(ROOT)), name)
     ]
     assert not found
 
