@@ -93,7 +93,10 @@ def test_what_pomdpsol_prints():
 
 
 def test_a_program_that_does_not_stop_is_stopped_with_its_children(workplace):
-    body = "import os, time\nopen('pids', 'w').write(f'{os.getpid()} {os.fork() or os.getpid()}')\ntime.sleep(600)"
+    body = (
+        "import os, time\nchild = os.fork()\n"
+        "if child:\n    open('pids', 'w').write(f'{os.getpid()} {child}')\ntime.sleep(600)"
+    )
     program = fake(workplace, body)
     with pytest.raises(JatpoError, match="was stopped"):
         run_bounded([program], 3.0)
