@@ -24,8 +24,12 @@ GOALS: tuple[tuple[Cell, Cell], ...] = tuple(
 
 def scaled(pair: tuple[Cell, Cell], size: int) -> tuple[Cell, Cell]:
     """A pair of goals of the 5 x 5 grid at the same places of a grid of `size` x `size`, halves rounded up."""
-    places = [tuple((2 * part * (size - 1) + 4) // 8 for part in cell) for cell in pair]
-    return places[0], places[1]
+
+    def place(cell: Cell) -> Cell:
+        row, column = ((2 * part * (size - 1) + 4) // 8 for part in cell)
+        return row, column
+
+    return place(pair[0]), place(pair[1])
 
 
 def _goals(size: int | None, goals: tuple[Cell, Cell] | None) -> tuple[tuple[Cell, Cell], ...]:

@@ -33,7 +33,8 @@ class Stage:
     @property
     def name(self) -> str:
         """The name in tables."""
-        return self.source.name if hasattr(self.source, "simulated") else os.fspath(self.source)
+        source = self.source
+        return os.fspath(source) if isinstance(source, str | os.PathLike) else source.name
 
     @property
     def title(self) -> str:
@@ -87,11 +88,11 @@ class Case:
         label: Row | None = None,
     ) -> Cell:
         """A cell of this library; `label` says what is special about its part, and goes into its rows."""
-        scenario = self.scenario if scenario is None else scenario
+        drawn: Scenario = self.scenario if scenario is None else scenario
         horizon, label = horizon or self.library.horizon, label or {}
         made_of = {**self.identity, "horizon": horizon, **label}
         place = self.part if part is None else part
-        run = (agent, scenario, self.solved, horizon, self.trials)
+        run = (agent, drawn, self.solved, horizon, self.trials)
         return Cell(place, *run, record=tuple(record), label=label, made_of=made_of)
 
     def row(self, played: Played | None = None, **more: Any) -> Row:

@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from jatpo.domains.parameters import RULES
 from jatpo.engine import Engine
@@ -182,8 +182,7 @@ def run(
     if config.rules not in experiment.rules:
         raise unknown("rule set", config.rules, experiment.rules)
     chosen = choose_agents(agents or experiment.agents, config.preset)
-    given = [sources] if isinstance(sources, str) or hasattr(sources, "simulated") else sources
-    stages = experiment.stages(chosen_sources(given or experiment.sources), config)
+    stages = experiment.stages(chosen_sources(_listed(sources) or experiment.sources), config)
     settings = experiment.settings(config)
     kept = Store(store, experiment.name, settings, on_event, replace=replace) if store else None
     session = Session(config.seed, kept, on_event, config.engine, config.chunks)
@@ -256,6 +255,11 @@ def _solving(title: str, stop: Stop, on_event: OnEvent) -> OnEvent:
         on_event(Event(title, event.done + min(inside, 1.0), event.total, shown))
 
     return listen
+
+
+def _listed(sources: Any) -> Sequence[str | Library] | None:
+    """Sources as a list, also where there is only one."""
+    return [sources] if isinstance(sources, str) or hasattr(sources, "simulated") else sources
 
 
 def chosen_sources(sources: Sequence[str | Library]) -> list[str | Library]:

@@ -117,7 +117,7 @@ class Store:
             rows = read_json(path)
         except JatpoError:
             rows = None
-        if digest_json(rows) in known:
+        if rows is not None and digest_json(rows) in known:
             return rows
         self._report(path, "it is damaged; rows of other runs are missing until they are made again")
         return []

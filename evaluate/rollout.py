@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -169,10 +169,11 @@ def rollout(
     wanted = np.arange(trials) if isinstance(trials, int) else np.asarray(trials)
     if not wanted.size:
         raise JatpoError("there are no trials: ask for at least one")
-    size = chunk_size(scenario.library)
+    drawn = cast(Scenario, scenario)  # what runs it tells the two kinds apart by `simulated`
+    size = chunk_size(drawn.library)
     numbers = sorted({int(i) // size for i in wanted})
-    horizon = scenario.library.horizon if horizon is None else horizon
-    parts = [part for _, part in run_chunks(key, agent, scenario, solved, horizon, numbers, record, devices)]
+    horizon = drawn.library.horizon if horizon is None else horizon
+    parts = [part for _, part in run_chunks(key, agent, drawn, solved, horizon, numbers, record, devices)]
     return take(concatenate(parts), wanted)
 
 
@@ -210,6 +211,11 @@ def _checked(
     return tuple(sorted(set(record)))
 
 
+def _observed(library: Any, trials: int) -> Any:
+    """Observations of a library of simulators, for their shapes."""
+    return library.example_observations(trials)
+
+
 def reported(agent: Agent, scenario: Scenario, solved: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of what the agent reports of its memory; refuses one whose shapes or types are wrong."""
     trials = 2
@@ -217,6 +223,6 @@ def reported(agent: Agent, scenario: Scenario, solved: Mapping[str, Any]) -> tup
     prior = jnp.broadcast_to(scenario.prior[:, None], (scenario.prior.shape[0], trials))
     everything = context_of(scenario, solved, prior)
     context = permit(agent, everything, jnp.asarray(informed(agent)), numbers)
-    observed = scenario.library.example_observations(trials) if scenario.simulated else numbers
+    observed = _observed(scenario.library, trials) if scenario.simulated else numbers
     seen = (sight(agent, numbers, None), sight(agent, numbers, observed))
     return tuple(check_shapes(jax.tree.map(jnp.asarray, agent), context, seen, trials))

@@ -6,7 +6,7 @@ Shapes: A actions, X states, Z observations, V vectors, N nodes, H rows, E edges
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,10 +52,11 @@ def typed(e: Evidence) -> Evidence:
         require(part.dtype.kind in kind, f"{name} has numbers of type {part.dtype}")
         return part.astype(np.float64 if kind == "f" else np.int64, copy=False)
 
-    fields = {name: tuple(map(cast, parts, getattr(e, name))) for name, parts in PARTS.items()}
-    rest = {name: part for name, part in e._asdict().items() if name not in (*PARTS, "states")}
-    rest |= {} if e.states is None else {"states": e.states}
-    return Evidence(**fields, **{name: cast(name, part) for name, part in rest.items()})  # pyright: ignore
+    def part(name: str, found: Any) -> Any:
+        return tuple(map(cast, PARTS[name], found)) if name in PARTS else cast(name, found)
+
+    given = {name: found for name, found in e._asdict().items() if name != "states" or found is not None}
+    return Evidence(**{name: part(name, found) for name, found in given.items()})
 
 
 def require_form(e: Evidence, A: int, Z: int, initial: np.ndarray) -> None:
@@ -141,6 +142,10 @@ def to_arrays(evidence: Evidence) -> dict[str, np.ndarray]:
 def from_arrays(arrays: Mapping[str, np.ndarray]) -> Evidence:
     """The evidence that `to_arrays` took apart."""
     empty = np.zeros(0, np.int64)
-    parts = {name: tuple(arrays.get(f"{name}.{i}", empty) for i in range(3)) for name in PARTS}
-    whole = {name: arrays.get(name) for name in Evidence._fields if name not in PARTS}
-    return Evidence(**whole, **parts)  # pyright: ignore: what is missing is refused
+
+    def part(name: str) -> Any:
+        if name in PARTS:
+            return tuple(arrays.get(f"{name}.{i}", empty) for i in range(3))
+        return arrays.get(name)
+
+    return Evidence(**{name: part(name) for name in Evidence._fields})  # `typed` refuses what is missing

@@ -43,7 +43,7 @@ class _State:
     ending = threading.Lock()
     finished: int | None = None  # the exit code of a command that is done
     depth = 0  # of blocks of `deferred`
-    pipe = (-1, -1)
+    pipe: tuple[int, int] = (-1, -1)
 
 
 _state = _State()

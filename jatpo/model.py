@@ -309,17 +309,20 @@ def _holds(dtype: np.dtype, sparse: Sparse) -> bool:
 
 def _compact(sparse: Sparse) -> Sparse:
     """A copy with indices of 32 bits."""
-    transition, observation = (
-        (*(index.astype(np.int32) for index in part[:3]), np.array(part[3])) for part in sparse[:2]
-    )
-    return Sparse(transition, observation, np.array(sparse.reward), np.array(sparse.initial), sparse.discount)
+    return _with_indices(sparse, np.int32)
 
 
 def _copied(sparse: Sparse) -> Sparse:
     """A copy with indices of 64 bits."""
-    transition, observation = (
-        (*(index.astype(np.int64) for index in part[:3]), np.array(part[3])) for part in sparse[:2]
-    )
+    return _with_indices(sparse, np.int64)
+
+
+def _with_indices(sparse: Sparse, dtype: type[np.signedinteger]) -> Sparse:
+    def copied(part: validate.Coordinates) -> validate.Coordinates:
+        first, second, third, values = part
+        return first.astype(dtype), second.astype(dtype), third.astype(dtype), np.array(values)
+
+    transition, observation = copied(sparse.transition), copied(sparse.observation)
     return Sparse(transition, observation, np.array(sparse.reward), np.array(sparse.initial), sparse.discount)
 
 

@@ -8,7 +8,7 @@ program of another. Structures of nodes registered here compare by class.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any, TypeVar
 
 import jax
@@ -34,7 +34,7 @@ def pytree(cls: Class, *, dropped: Collection[str] = ()) -> Class:
         children, fixed = flatten(node)
         return tuple(zip(keys, children, strict=True)), fixed
 
-    def unflatten(fixed: tuple[Any, ...], children: tuple[Any, ...]) -> Any:
+    def unflatten(fixed: tuple[Any, ...], children: Iterable[Any]) -> Any:
         return cls(**dict(zip(traced, children, strict=True)), **dict(zip(static, fixed, strict=True)))
 
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)

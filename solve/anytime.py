@@ -165,12 +165,13 @@ class Anytime(Solver):
             _ = problem.upper_vectors
         points = Points(*jax.device_put(tuple(arrays[name] for name in Points._fields)))
         table = Table(*(np.asarray(arrays[f"table_{name}"]) for name in Table._fields))
-        numbers = (arrays[name].item() for name in NUMBERS)
+        numbers = {name: arrays[name].item() for name in NUMBERS}
         kept = {
             name.removeprefix("search_"): part for name, part in arrays.items() if name.startswith("search_")
         }
         search = SearchState.from_arrays(problem.part.exact(), problem.part.num_observations, kept)
-        return AnytimeState(backup.unpack(arrays), points, table, key_words(key), *numbers, search)
+        vectors, words = backup.unpack(arrays), key_words(key)
+        return AnytimeState(vectors, points, table, words, search=search, **numbers)
 
 
 NUMBERS = ("stages", "backups", "lower")

@@ -40,7 +40,7 @@ def settle(g: Graph) -> np.ndarray:
         return nodes[:0]
     rows, order = _rows(g, nodes)
     upper = _limit(rows, g.upper.all[nodes])
-    ratio = float(rows.weight.sum(axis=1).max(initial=0.0)) * (1 + 1e-12)
+    ratio = float(np.asarray(rows.weight.sum(axis=1)).max(initial=0.0)) * (1 + 1e-12)
     if not (ratio < 1 and np.isfinite(upper).all()):
         return nodes[:0]
     error = 8 * g.tables.rounding * float(g.magnitude.all[nodes].max())

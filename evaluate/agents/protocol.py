@@ -110,14 +110,18 @@ def static(*, default: Any) -> Any:
     return dataclasses.field(default=default, metadata={"static": True})
 
 
+def _fields(cls: Any) -> tuple[dataclasses.Field[Any], ...]:
+    """The fields of a dataclass; none of another class."""
+    return dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+
+
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, static))
 def agent_class(cls: Class) -> Class:
     """Make a frozen dataclass and a pytree of a class with the methods of an agent."""
     for name in ("needs", "plays", "report", "refuses"):
         if not hasattr(cls, name):
             setattr(cls, name, getattr(Defaults, name))
-    inherited = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
-    for field in inherited:
+    for field in _fields(cls):
         if field.name in vars(cls) and field.name not in vars(cls).get(
             "__annotations__", {}
         ):  # a new default

@@ -187,7 +187,7 @@ def _draw(found: Mapping[str, Sequence[Bounds]], title: str, path: Path, form: s
         axes = figure.add_subplot()
         for number, (solver, bounds) in enumerate(found.items()):
             times, lower, upper = zip(*bounds, strict=True)
-            look = {"color": COLOURS[number % len(COLOURS)], "drawstyle": "steps-post"}
+            look: dict[str, Any] = {"color": COLOURS[number % len(COLOURS)], "drawstyle": "steps-post"}
             axes.plot(times, lower, label=solver, **look)
             axes.plot(times, upper, linestyle="--", **look)
         axes.set_xlabel("seconds")

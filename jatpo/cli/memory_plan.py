@@ -37,7 +37,9 @@ def plan(
     number = jax.local_device_count() if devices is None else devices
     parts = footprint.footprint(library, choice.solver, vectors, number)
     free, needed = memory.free_bytes(), footprint.stage_bytes(parts)
-    rows = [(TITLES[part.stage], part.name, part.number, memory.readable(part.nbytes)) for part in parts]
+    rows: list[tuple[str, str, int | None, str | None]] = [
+        (TITLES[part.stage], part.name, part.number, memory.readable(part.nbytes)) for part in parts
+    ]
     if not any(part.stage == "solve" for part in parts):
         rows.append((TITLES["solve"], f"solver '{choice.solver.name}' grows with what it visits", None, None))
     rows += [(f"at once {TITLES[stage]}", "", None, memory.readable(size)) for stage, size in needed.items()]

@@ -22,7 +22,7 @@ from jatpo.errors import JatpoError
 from jatpo.events import Event, OnEvent, ignore
 
 try:
-    import dask
+    import dask.config as dask_config
     from distributed import Client, Future, LocalCluster, WorkerPlugin, as_completed
     from distributed.scheduler import KilledWorker
 except ImportError as error:
@@ -61,7 +61,8 @@ class DaskEngine:
     def __init__(self, client: Client, common_files: bool, on_event: OnEvent = ignore) -> None:
         self.common_files = common_files
         self.workers: dict[str, worker_units.About] = {}
-        self._client, self._on_event = client, on_event
+        self._client: Any = client  # Any: Dask says of every method that it may return a coroutine
+        self._on_event = on_event
         self.refused: dict[str, str] = {}
         self._news: deque[str] = deque()
         self._lost = self._failures = self._done = 0
@@ -77,7 +78,7 @@ class DaskEngine:
     @property
     def address(self) -> str:
         """Of the scheduler."""
-        return self._client.scheduler.address if self._client.scheduler else "the scheduler"
+        return _address(self._client, "the scheduler")
 
     @property
     def slots(self) -> int:
@@ -234,7 +235,7 @@ def local_workers(count: int, *, on_event: OnEvent = ignore) -> Iterator[DaskEng
     }
     with (
         _quiet(),
-        dask.config.set(settings),
+        dask_config.set(settings),
         LocalCluster(
             n_workers=count,
             threads_per_worker=1,
@@ -259,8 +260,8 @@ def _started(client: Client, common_files: bool, on_event: OnEvent, timeout: flo
     return DaskEngine(client, common_files, on_event)
 
 
-def _address(client: Client) -> str:
-    return client.scheduler.address if client.scheduler else "ADDRESS"
+def _address(client: Client, unknown: str = "ADDRESS") -> str:
+    return (client.scheduler.address if client.scheduler else None) or unknown
 
 
 def _short(error: BaseException) -> str:
@@ -275,7 +276,7 @@ def _quiet() -> Iterator[None]:
     for each in loggers:
         each.setLevel(logging.CRITICAL + 1)
     try:
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
+        with dask_config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
             yield
     finally:
         for each, level in zip(loggers, before, strict=True):

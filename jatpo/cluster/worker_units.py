@@ -60,7 +60,8 @@ def difference(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str | None
 
 def keep_programs() -> None:
     """Keep compiled programs as commands do; a worker may have been started by another one than jatpo."""
-    if jax.config.jax_compilation_cache_dir is None:
+    directory = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]: made later
+    if directory is None:
         chosen: dict[str, str] = {}
         program_cache.keep_compiled_programs(chosen)
         jax.config.update("jax_compilation_cache_dir", chosen[program_cache.DIRECTORY])

@@ -11,6 +11,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from jatpo import domains
 from jatpo.errors import JatpoError, RenormalisedWarning, nearest
@@ -20,7 +21,7 @@ from jatpo.files.manifest import read_manifest, read_model
 from jatpo.files.policies import read_policy
 from jatpo.files.writer import write_pomdp  # noqa: F401 - registers the format
 from jatpo.library import Library
-from jatpo.simulators import simulator_catalogue
+from jatpo.simulators import SimulatorLibrary, simulator_catalogue
 from jatpo.simulators.simulator_catalogue import SIMULATORS
 
 MANIFEST = "library.toml"
@@ -36,13 +37,13 @@ def load(source: Source, *, rules: str = "as_run", pool: bool = False) -> Librar
     (``gridworld:size=16``), a .POMDP file, a directory of such files or a TOML file. `rules` and `pool` are for
     domains. What was corrected on reading is in `notes`.
     """
-    if hasattr(source, "simulated"):
-        return source  # pyright: ignore[reportReturnType] - a library of tables or of simulators
+    if isinstance(source, Library | SimulatorLibrary):
+        return cast(Library, source)  # of tables or of simulators: callers tell them apart by `simulated`
     text = os.fspath(source)
     check_source(text)
     name = text.partition(":")[0]
     if simulator_catalogue.known(text):
-        return simulator_catalogue.build(text)
+        return cast(Library, simulator_catalogue.build(text))
     if name in domains.known():
         _, model, parameters = domains.parse(text)
         library = domains.library(name, rules, pool=pool, model=model, **parameters)
