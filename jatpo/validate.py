@@ -165,7 +165,7 @@ def rows(
 
 def _report(subject: str, off: float) -> None:
     text = f"{subject} off by up to {off:.1e} and renormalised"
-    warnings.warn(text, RenormalisedWarning, stacklevel=5)  # names the line that called the constructor
+    warnings.warn(text, RenormalisedWarning, stacklevel=6)  # names the line that called the constructor
 
 
 def _rounding(p: np.ndarray) -> float:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -101,6 +102,7 @@ def test_a_second_ctrl_c_ends_it_at_once():
     script = HEAD.format(command=NATIVE, grace="3600")
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "started\n"
+        time.sleep(1)  # until the native code has begun
         process.send_signal(signal.SIGINT)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.3)  # the first one waits for what is under way
