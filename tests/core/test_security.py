@@ -16,7 +16,10 @@ CALLS = ("eval", "exec", "compile", "__import__")
 MODULES = ("pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "joblib", "yaml")
 METHODS = ("system", "popen", "mktemp", "extractall", "fromfile")
 LOADERS = ("jatpo/registry.py",)  # loads the files that the user names: JATPO_EXTENSIONS, and by path
-MESSAGES = ("jatpo/cluster/process_engine.py", "jatpo/cluster/worker_units.py")  # between processes of one run
+MESSAGES = (
+    "jatpo/cluster/process_engine.py",
+    "jatpo/cluster/worker_units.py",
+)  # between processes of one run
 
 
 def sources():
