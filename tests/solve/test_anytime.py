@@ -63,10 +63,9 @@ def test_a_reward_at_the_far_end_only():
 @pytest.mark.parametrize("seed", range(2))
 def test_observations_that_reveal_the_state(seed, discount):
     """lower ≤ optimum ≤ upper without an allowance for rounding, and both are near."""
-    model = build(revealing(seed, discount))
-    found = solve([model], SMALL, jax.random.key(0))[0]
-    transition, _, reward, stored = parts_of(model)
-    exact = np.max(np.asarray(model.initial, float) @ mdp.optimal(transition, reward, stored)[0])
+    truth = revealing(seed, discount)
+    found = solve([build(truth)], SMALL, jax.random.key(0))[0]
+    exact = np.max(truth.initial @ mdp.optimal(truth.transition, truth.reward, truth.discount)[0])
     assert found.lower <= exact <= found.upper
     assert found.gap <= 3e-4 / (1 - discount) + 2e-6 * abs(exact) / (1 - discount)
 
