@@ -90,7 +90,7 @@ class FewEntries(Anytime):
 def test_a_full_table_keeps_what_it_has():
     _, _, run, _ = rounds(build(tiny(2)), 3, FewEntries(**vars(SOLVER)))
     assert run.table.value.shape == (9,) and np.sum(np.isfinite(run.table.value)) == 8
-    assert run.lower <= run.upper
+    assert run.lower <= run.search.upper
 
 
 def test_marks_do_not_depend_on_the_library_around_a_model():
