@@ -339,7 +339,8 @@ def _refuse_other(directory: Path, part: str, theirs: Mapping, ours: Mapping) ->
 
 def _refuse_foreign(directory: Path) -> None:
     """Refuse a directory of others; a killed process may have left drafts, a lock, a manifest set aside."""
-    names = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
+    paths = directory.iterdir() if directory.is_dir() else ()
+    names = {path.name for path in paths if not (path / MANIFEST).is_file()}  # results inside are no obstacle
     if LOCK in names and (MANIFEST in names or any(name.endswith(DAMAGED) for name in names)):
         return
     if MANIFEST not in names and any(name != LOCK and not name.startswith(PREFIX) for name in names):
