@@ -212,7 +212,7 @@ def run(
         for case in solving:
             on_case(case)
         solving.clear()
-    for name, more in experiment.overall(rows).items():
+    for name, more in experiment.overall({**rows, **streams}).items():
         rows[name] = list(more)
         if kept:
             kept.write_table(name, Table(rows[name]))

@@ -103,7 +103,6 @@ def test_a_changed_library_in_the_default_place_is_played_again(call, tmp_path):
     assert code == 2 and "made otherwise" in err
 
 
-@pytest.mark.slow
 def test_measures_over_domains_are_printed_and_kept(call, tmp_path):
     agents = "value-iteration,atpo,random"
     names = ("evaluate", "three-doors", "abandoned-power-plant", "--agents", agents, "--trials", 16, "-q")
