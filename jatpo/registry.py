@@ -39,6 +39,7 @@ class Registry(Generic[T]):
             str, tuple[str, T, str | None]
         ] = {}  # spelling: name, value, the extension it is from
         self._protected: frozenset[str] = frozenset()
+        self._beside: tuple[Registry, ...] = ()
 
     def add(self, name: str, value: T) -> T:
         """Enter `value` under `name`. The same extension, or a session, may enter a name of its own again."""
@@ -50,6 +51,11 @@ class Registry(Generic[T]):
         self._refuse_taken(name, origin)
         self._entries[_spelling(name)] = (name, value, origin)
         return value
+
+    def share_names(self, other: Registry) -> None:
+        """Refuse from now on, here and in `other`, a name that the other one has: commands take either."""
+        self._beside += (other,)
+        other._beside += (self,)
 
     def protect(self, *names: str) -> None:
         """Make `names` (default: all that are entered so far) built-in: nothing can replace them."""
@@ -92,10 +98,16 @@ class Registry(Generic[T]):
 
     def _refuse_taken(self, name: str, origin: str | None) -> None:
         key = _spelling(name)
+        where = f"{origin} names" if origin else "there is"
+        for other in self._beside:
+            if key in other._entries:
+                raise JatpoError(
+                    f"{where} a {self.kind} '{name}', but '{other._entries[key][0]}' is the name of a "
+                    f"{other.kind}: choose another name"
+                )
         if key not in self._entries:
             return
         taken, _, theirs = self._entries[key]
-        where = f"{origin} names" if origin else "there is"
         if key in self._protected:
             raise JatpoError(
                 f"{where} a {self.kind} '{name}', but '{taken}' is a built-in {self.kind}: choose another name"

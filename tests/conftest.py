@@ -70,6 +70,7 @@ def registries():
     """What a test registers is gone after it."""
     from jatpo.domains import DOMAINS
     from jatpo.evaluate.agents.catalogue import AGENTS
+    from jatpo.simulators import SIMULATORS
 
-    with DOMAINS.restored(), AGENTS.restored():
+    with DOMAINS.restored(), AGENTS.restored(), SIMULATORS.restored():
         yield

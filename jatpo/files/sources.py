@@ -107,4 +107,5 @@ def _file(file: Path) -> Library:
     return library.with_policies([read_policy(beside, library.member(0))])
 
 
+domains.DOMAINS.share_names(SIMULATORS)
 formats.FORMATS.protect()  # those imported above are built in

@@ -2,8 +2,11 @@
 
 import pytest
 
+import jatpo
+import jatpo.simulators
 from jatpo import registry
 from jatpo.errors import JatpoError
+from jatpo.files import sources  # noqa: F401 - from here on both share their names
 from jatpo.registry import Registry, load_extension
 
 THINGS: Registry = Registry("thing")
@@ -119,3 +122,22 @@ def test_a_module_is_an_extension_too(things, write, monkeypatch, tmp_path):
     write("things.add('by-module', 1)", "some_module_of_a_test.py")
     monkeypatch.syspath_prepend(tmp_path)
     assert things.load("some_module_of_a_test") == ("by-module",)
+
+
+def test_two_kinds_that_share_their_names_refuse_each_others():
+    first: Registry = Registry("domain")
+    second: Registry = Registry("simulator domain")
+    first.share_names(second)
+    first.add("doors", 1)
+    second.add("rooms", 2)
+    with pytest.raises(JatpoError, match="simulator domain 'Doors', but 'doors' is the name of a domain"):
+        second.add("Doors", 3)
+    with pytest.raises(JatpoError, match="domain 'rooms', but 'rooms' is the name of a simulator domain"):
+        first.add("rooms", 4)
+
+
+def test_a_domain_and_a_library_of_simulators_cannot_have_one_name(registries):
+    with pytest.raises(JatpoError, match="'torus-pursuit' is the name of a simulator domain"):
+        jatpo.domains.register("torus-pursuit")(lambda model: None)
+    with pytest.raises(JatpoError, match="'gridworld' is the name of a domain"):
+        jatpo.simulators.register("gridworld")(lambda: None)
