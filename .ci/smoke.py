@@ -13,4 +13,4 @@ player.reset()
 player.observe(player.act(), "0")
 assert abs(float(player.posterior.sum()) - 1) < 1e-5
 assert published.result("ntu", "atpo") is not None and all(replay.assets())
-print("ATPO acts:", jatpo.__version__)
+print(f"ATPO acts with jatpo {jatpo.__version__}")

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 import unicodedata
 from typing import TextIO
 
@@ -83,6 +84,20 @@ def never_fail(*streams: TextIO | None) -> None:
 def terminal_width() -> int | None:
     """The columns of the terminal that standard output is; None for a pipe or file."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def folded(text: str, stream: TextIO | None = None) -> str:
+    """Sentences for `stream` (standard output): on a terminal, lines that break between words; else as they are."""
+    stream = stream or sys.stdout
+    if not stream.isatty():
+        return text
+    width = max(shutil.get_terminal_size().columns, 20)
+    lines = (_fold(line, width) for line in text.split("\n"))
+    return "\n".join(lines)
+
+
+def _fold(line: str, width: int) -> str:
+    return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
 
 
 def colourful() -> bool:

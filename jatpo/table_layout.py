@@ -1,12 +1,14 @@
 """How a table is laid out in a given width, so that no number is cut and no column is missing without a note.
 
-In this order, the first that fits: the grid with its headers; with short headers; one block of lines for each row, if
-they fit on a screen; the grid without its optional columns, which a note names; one block for each row. In a grid the
-cells of text fold between words, numbers and the first column never do.
+In this order, the first that fits: the grid with its headers; with short headers; the same with the rows under a
+heading for each value of the first column, if it repeats; one block of lines for each row, if they fit on a screen; the
+grid without its optional columns, which a note names; one block for each row. In a grid the cells of text fold between
+words, numbers and the first column never do.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -50,19 +52,36 @@ def plain(table: Cells) -> list[str]:
 def fit(table: Cells, width: int, *, bold: bool = False) -> list[str]:
     """The lines of a table on a terminal of `width` columns."""
     brief = replace(table, headers=table.short)
-    for candidate in (table, brief):
+    tables = [table, brief]
+    tables += [candidate.without([0]) for candidate in tables if _repeats(table)]
+    heads = [None, None, *[_headings(table)] * 2]
+    for candidate, headings in zip(tables, heads, strict=False):
         widths = _widths(candidate, width)
         if widths is not None:
-            return list(_grid(candidate, widths, bold))
+            return list(_grid(candidate, widths, bold, headings))
     records = _records(table, width)
     if len(records) <= SCREEN:
         return records
-    found = _leave_out(brief, width)
-    if found is None:
+    found = [(_leave_out(tables[place], width), heads[place]) for place in range(1, len(tables), 2)]
+    fitting = [(*least, headings) for least, headings in found if least is not None]
+    if not fitting:
         return records
-    smaller, widths, names = found
+    smaller, widths, names, headings = min(fitting, key=lambda each: len(each[2]))
     note = f"left out to fit {width} columns: {', '.join(names)}"
-    return [*_grid(smaller, widths, bold), *textwrap.wrap(note, width)]
+    return [*_grid(smaller, widths, bold, headings), *textwrap.wrap(note, width)]
+
+
+def _repeats(table: Cells) -> bool:
+    """Whether the rows come in groups by their first cell, some of more than one row."""
+    first = [line[0] for line in table.lines]
+    changes = sum(one != other for one, other in itertools.pairwise(first))
+    return len(table.headers) > 1 and changes + 1 == len(set(first)) < len(first) and not table.right[0]
+
+
+def _headings(table: Cells) -> list[str]:
+    """A heading for each row with which a group begins; empty for the others."""
+    first = [None, *(line[0] for line in table.lines)]
+    return [f"{table.headers[0]}: {new}" if new != old else "" for old, new in itertools.pairwise(first)]
 
 
 def _leave_out(table: Cells, width: int) -> tuple[Cells, list[int], list[str]] | None:
@@ -111,11 +130,15 @@ def _widths(table: Cells, width: int) -> list[int] | None:
     return widths
 
 
-def _grid(table: Cells, widths: Sequence[int], bold: bool = False) -> Iterator[str]:
-    """The header and the rows, folded to `widths`."""
+def _grid(
+    table: Cells, widths: Sequence[int], bold: bool = False, headings: Sequence[str] | None = None
+) -> Iterator[str]:
+    """The header and the rows, folded to `widths`, with a heading before some rows."""
     for line in _folded(table.headers, widths, table.right):
         yield f"{BOLD}{line}{END}" if bold and line else line
-    for row in table.lines:
+    for number, row in enumerate(table.lines):
+        if headings and headings[number]:
+            yield headings[number]
         yield from _folded(row, widths, table.right)
 
 

@@ -14,6 +14,7 @@ import csv
 import importlib
 import io
 import json
+import os
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from jatpo.table_layout import Cells, fit, plain
 MISSING = "-"
 NOT_AVAILABLE = "N.A."
 REPR_LINES, REPR_WIDTH = 10, 120
+SOURCES = ("domain",)  # keys whose values may be paths; text has their endings, data the whole
 Row = Mapping[str, Any]
 
 
@@ -150,7 +152,18 @@ class Table:
         return [column.key for column in self._columns()]
 
     def _cells(self) -> list[list[str]]:
-        return [[column.text(row.get(column.key)) for column in self._columns()] for row in self.rows]
+        columns = [column.text for column in self._columns()]
+        values = [self._values(column.key) for column in self._columns()]
+        rows = zip(*values, strict=True) if values else ([] for _ in self.rows)
+        return [[text(value) for text, value in zip(columns, row, strict=True)] for row in rows]
+
+    def _values(self, key: str) -> list[Any]:
+        """The values of a column as they are shown."""
+        values = [row.get(key) for row in self.rows]
+        if key not in SOURCES:
+            return values
+        endings = distinct_endings([value for value in values if isinstance(value, str)])
+        return [endings.get(value, value) if isinstance(value, str) else value for value in values]
 
     def _right(self) -> list[bool]:
         """Which columns stand to the right."""
@@ -174,6 +187,19 @@ class Table:
         if width is not None:
             notes = [line for note in notes for line in textwrap.wrap(note, max(width, 20))]
         return [*([visible(readable(self.title))] if self.title else []), *lines, *notes]
+
+
+def distinct_endings(paths: Iterable[str]) -> dict[str, str]:
+    """For each path the shortest ending that no other one has; what is not a path stands for itself."""
+    parts = {path: path.rstrip(os.sep).split(os.sep) for path in paths}
+    found = {}
+    for path, own in parts.items():
+        others = [other for each, other in parts.items() if each != path]
+        lengths = range(1, len(own))
+        unique = (length for length in lengths if all(other[-length:] != own[-length:] for other in others))
+        length = next(unique, None)
+        found[path] = path if length is None else os.sep.join(own[-length:])
+    return found
 
 
 def format_cell(value: Any) -> str:

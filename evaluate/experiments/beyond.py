@@ -53,7 +53,7 @@ def no_sizes(text: str) -> tuple[int, ...]:
 @register
 @dataclass(frozen=True)
 class Beyond(Experiment):
-    """Other rules and the Bayes-optimal agent next to ATPO, with the upper bound of the joint problem.
+    """Compare ATPO with other decision rules and the Bayes-optimal agent, with the joint problem's upper bound.
 
     All agents meet the same trials, so differences are paired; the bound is that of the joint problem.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from jatpo.tables import NOT_AVAILABLE, Column, Row, Table
+from jatpo.tables import NOT_AVAILABLE, Column, Row, Table, distinct_endings
 
 NEAR = 0.1  # bounds are worth a comparison where their gap is at most this share of the larger one
 COLUMNS = (
@@ -53,14 +53,15 @@ def _compared(rows: Sequence[Row]) -> Table:
     near = {row["domain"]: row for row in rows if row["mean"] is not None and bounds_are_near(row)}
     lines = [_line(row, row["domain"] in near) for row in rows if not row.get("same_as")]
     columns = [each for each in COLUMNS if any(line[each.key] is not None for line in lines)]
-    notes = [_bounds_note(row) for row in near.values()]
-    for domain in dict.fromkeys(row["domain"] for row in rows):
+    names = distinct_endings(row["domain"] for row in rows)
+    notes = [_bounds_note(names[domain], row) for domain, row in near.items()]
+    for domain, name in names.items():
         same = {
             row["agent"]: row["same_as"] for row in rows if row["domain"] == domain and row.get("same_as")
         }
         if same:
-            pairs = ", ".join(f"{agent} as {first}" for agent, first in same.items())
-            notes.append(f"{domain} has one model, so agents coincide and are not listed: {pairs}")
+            pairs = ", ".join(f"{agent} with {first}" for agent, first in same.items())
+            notes.append(f"{name} has one model, so these agents coincide and are not listed: {pairs}")
     return Table(lines, columns, notes=notes)
 
 
@@ -72,11 +73,11 @@ def bounds_are_near(row: Row) -> bool:
     return upper - lower <= NEAR * max(abs(lower), abs(upper))
 
 
-def _bounds_note(row: Row) -> str:
+def _bounds_note(name: str, row: Row) -> str:
     return (
-        f"{row['domain']}: mean is the return, not discounted, over {row['horizon']} steps; discounted is what the "
-        f"solver bounds: {row['lower']:.4g} to {row['upper']:.4g} for the best agent that knows the model, without a "
-        "last step"
+        f"{name}: mean is the undiscounted return over {row['horizon']} steps; compare the discounted return with "
+        f"the solver's bounds, {row['lower']:.4g} to {row['upper']:.4g}, for the best agent that knows the model and "
+        "has an infinite horizon"
     )
 
 

@@ -29,7 +29,7 @@ RECORD = ("posterior", "entropy")
 @register
 @dataclass(frozen=True)
 class Identification(Experiment):
-    """How fast the true model is identified: its probability and the posterior's entropy over time."""
+    """Measure how fast the true model is identified: its probability and the posterior's entropy over time."""
 
     name = "identification"
     agents = ("atpo", "bopa")

@@ -30,7 +30,7 @@ MEANS = ("loss", "comparator_loss", "divergence", *BOUNDS)
 @register
 @dataclass(frozen=True)
 class LossBound(Experiment):
-    """ATPO's summed loss beside the bound of the paper's proposition, for both choices of η."""
+    """Compare ATPO's summed loss with the bound of the paper's proposition, for both choices of η."""
 
     name = "loss-bound"
     agents = ("atpo",)

@@ -39,7 +39,7 @@ COLUMNS = ("domain", "scenario", "agent", "mean", "low", "high", "minus_right")
 @register
 @dataclass(frozen=True)
 class Misspecified(Experiment):
-    """What agents earn with a wrong library, and whether the evidence reveals it."""
+    """Measure returns with a wrong library, and whether the evidence reveals that it is wrong."""
 
     name = "misspecified"
     agents = ("perseus", "atpo", "random_picker", "random")

@@ -22,7 +22,7 @@ from jatpo.solve import Request
 @register
 @dataclass(frozen=True)
 class OffPolicy(Experiment):
-    """What random walkers in the anytime solver are worth to the informed agent and to ATPO."""
+    """Measure what random walkers in the anytime solver contribute to the returns of ATPO and the informed agent."""
 
     name = "off-policy"
     agents = ("perseus", "atpo")

@@ -28,7 +28,7 @@ BASELINES = (BEST, "perseus", WORST)
 @register
 @dataclass(frozen=True)
 class Scaling(Experiment):
-    """How ATPO fares as its library grows from 2 to 32 models."""
+    """Measure ATPO's return as its library grows from 2 to 32 models."""
 
     name = "library-scaling"
     agents = (BEST, "perseus", "atpo", WORST)

@@ -28,7 +28,7 @@ RECORD = ("posterior",)
 @register
 @dataclass(frozen=True)
 class Simulators(Experiment):
-    """Particle filters, mixtures and the planner: returns, identification and depletion."""
+    """Compare particle filters, mixtures and the planner: returns, identification and depletion."""
 
     name = "simulators"
     agents = (BASE, "particle_commit", "particle_informed", "joint_planner", "random")

@@ -80,9 +80,14 @@ def certify(
     names: Annotated[
         list[str], typer.Argument(help="Domains, .POMDP files or libraries; 'all': all domains.")
     ],
-    model: Annotated[int | None, typer.Option(help="Only this model of each.")] = None,
+    model: Annotated[
+        int | None, typer.Option(help="Only this model of each library; default: all models.")
+    ] = None,
     pool: Annotated[
-        bool, typer.Option("--pool", help="All models of a domain, not only the main table's.")
+        bool,
+        typer.Option(
+            "--pool", help="All models of a domain's pool; default: those of the paper's main table."
+        ),
     ] = False,
     joint: Annotated[bool, typer.Option("--joint", help="All models of each as one problem.")] = False,
     exact: Annotated[

@@ -35,7 +35,7 @@ def check(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Whether the workers agree with this command in versions, settings and directories; exit code 2 if not."""
+    """Check that the workers agree with this command in versions, settings and directories; exit with 2 if not."""
     if scheduler is None and workers is None:
         raise JatpoError("no cluster is named: give --scheduler tcp://HOST:8786 or --workers N")
     from jatpo.cluster.agreement import COLUMNS, check

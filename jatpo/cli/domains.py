@@ -15,6 +15,7 @@ from jatpo.cli.options import domain_names
 from jatpo.cli.output import TEXT, Form, exports
 from jatpo.errors import JatpoError, unknown
 from jatpo.registry import set_aside_broken
+from jatpo.screen import folded
 from jatpo.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -42,13 +43,19 @@ def domains(
         str,
         typer.Option(help="as_run (the rules behind the published tables) or as_written (the paper's text)."),
     ] = "as_run",
-    model: Annotated[int | None, typer.Option(help="Only this model.")] = None,
-    pool: Annotated[bool, typer.Option("--pool", help="All models, not only the main table's.")] = False,
+    model: Annotated[int | None, typer.Option(help="Only this model; default: all models.")] = None,
+    pool: Annotated[
+        bool, typer.Option("--pool", help="All models of the pool; default: those of the paper's main table.")
+    ] = False,
     compare: Annotated[
-        bool, typer.Option("--compare", help="What differs between every two models, and which coincide.")
+        bool,
+        typer.Option("--compare", help="Show what differs between every two models, and which coincide."),
     ] = False,
     exact: Annotated[
-        bool, typer.Option("--exact", help="Exact expected returns of the value-iteration and random agents.")
+        bool,
+        typer.Option(
+            "--exact", help="Show the exact expected returns of the value-iteration and random agents."
+        ),
     ] = False,
     form: Form = TEXT,
 ) -> None:
@@ -121,8 +128,8 @@ def _list(rules: str, form: Form) -> None:
         return
     print(table)
     others = ", ".join(name for name in known() if name not in names())
-    print("\n'jatpo domains NAME' shows one of them; rule sets: as_run, as_written (--rules).")
-    print(f"Known by name, and no part of 'all': {others}.")
+    print(folded("\n'jatpo domains NAME' shows one of them; rule sets: as_run, as_written (--rules)."))
+    print(folded(f"'all' does not include {others}."))
 
 
 def _facts(domain: Domain, rules: str) -> dict[str, Any]:
@@ -172,7 +179,7 @@ def _show(domain: Domain, rules: str, models: list[int], form: Form) -> None:
         extra = {"map": picture, "models": listed, "differences": differs, "parameters": settings}
         form.write([models_table, *_rules_tables(parameters)], _facts(domain, rules) | extra)
         return
-    print(f"{domain.name}: {domain.summary}\n")
+    print(folded(f"{domain.name}: {domain.summary}\n"))
     _print_picture(shown, picture, f"model {models[0]}, rules {rules}")
     print(f"{_variables(domain.structure(models[0], rules))}\n")
     print(replace(models_table, title=""))
@@ -180,7 +187,7 @@ def _show(domain: Domain, rules: str, models: list[int], form: Form) -> None:
         print(f"{len(labels)} models are in the pool (--pool).")
     if len(models) > 1:
         words = ", ".join(differs) or "nothing: they coincide exactly"
-        print(f"\nThe models differ in {words} (--compare shows how much).")
+        print(folded(f"\nThe models differ in {words} (--compare shows how much)."))
     if not any(part.differs for part in parameters):
         print("\nThe rule sets agree.")
     for table in _rules_tables(parameters):
@@ -270,7 +277,7 @@ def _compare(domain: Domain, rules: str, models: list[int], form: Form) -> None:
         form.write([table], data)
         return
     print(table)
-    print(COMPARE_NOTES)
+    print(folded(COMPARE_NOTES))
     if len(together) == 1:
         print(f"All {len(models)} models coincide exactly.")
     elif len(together) == len(models):
@@ -315,4 +322,4 @@ def _exact(domain: Domain, rules: str, models: list[int], form: Form) -> None:
         return
     print(table)
     note = f"the optimal value knows the state and is discounted by {domain.discount(rules):g}"
-    print(f"\nReturns are undiscounted; {note}.")
+    print(folded(f"\nReturns are undiscounted; {note}."))

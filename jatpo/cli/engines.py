@@ -19,7 +19,7 @@ KINDS: Mapping[str, Any] = {
     "scheduler": Annotated[
         str | None,
         typer.Option(
-            help="Compute on the workers of this Dask scheduler, as in tcp://host:8786; default: here."
+            help="Compute on the workers of this Dask scheduler, as in tcp://host:8786; default: this process."
         ),
     ],
     "workers": Annotated[
@@ -28,15 +28,15 @@ KINDS: Mapping[str, Any] = {
     "shared": Annotated[
         Path | None,
         typer.Option(
-            help="--scheduler: a directory that all machines have, for solutions and chunks; default: they travel "
-            "through the scheduler."
+            help="With --scheduler: a directory that all machines share, for solutions and chunks; default: send "
+            "them through the scheduler."
         ),
     ],
     "distributed": Annotated[
         bool | None,
         typer.Option(
             "--distributed",
-            help="This command runs in several processes that are joined by jax.distributed, as under srun.",
+            help="Run as one of several processes that jax.distributed joins, as under srun.",
         ),
     ],
 }

@@ -155,7 +155,8 @@ def _shared(kind: type[Experiment]) -> dict[str, inspect.Parameter]:
     """The options that all experiments share."""
     names = f"Agents by name, comma-separated; default: {', '.join(kind.agents)}."
     out = (
-        f"Directory for results; the same command resumes there; default: results/{kind.name}, or beside it."
+        f"Directory for results; the same command resumes there; default: results/{kind.name}; "
+        "other settings get a new directory next to it."
     )
     page = "Write the tables as a Markdown page, or between their markers in it."
     extra = "".join(f"; {name}" for name in kind.rules if name not in RULES_HELP)

@@ -10,7 +10,7 @@ import typer
 
 from jatpo.cli.output import TEXT, Form, exports
 from jatpo.errors import JatpoError
-from jatpo.screen import visible
+from jatpo.screen import folded, visible
 from jatpo.tables import Table
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def info(
     print(table)
     for model in models:
         for warning in model["warnings"]:
-            print(visible(f"{model['label']}: {warning}"))
+            print(folded(visible(f"{model['label']}: {warning}")))
 
 
 def check(
@@ -106,7 +106,7 @@ def _load(source: str, rules: str, quiet: bool = False) -> Library:
     library = load(source, rules=rules)
     if not quiet:
         for note in library.notes:
-            print(f"jatpo: note: {visible(note)}", file=sys.stderr)
+            print(folded(f"jatpo: note: {visible(note)}", sys.stderr), file=sys.stderr)
     return library
 
 

@@ -14,6 +14,7 @@ from jatpo.cli.progress import Progress
 from jatpo.cli.solving import DEFAULTS, Solving, print_notes, solves
 from jatpo.errors import JatpoError
 from jatpo.events import Event
+from jatpo.screen import folded
 from jatpo.tables import Table
 
 if TYPE_CHECKING:
@@ -30,35 +31,42 @@ def learn(
     source: Annotated[
         Path | None, typer.Option("--from", help="Histories of the ad hoc agent, one JSON object per line.")
     ] = None,
-    what: Annotated[str, typer.Option(help="noise, prior or teammate.")] = "teammate",
+    what: Annotated[str, typer.Option(help="What to fit: noise, prior or teammate.")] = "teammate",
     model: Annotated[
         int | None,
         typer.Option(
             min=0,
-            help="The model to start from; default: all (noise), the best (teammate); --simulate: the truth.",
+            help="The model to start from; default: all (noise), the best (teammate); with --simulate: the true model.",
         ),
     ] = None,
     by: Annotated[
         str,
         typer.Option(
-            help="teammate: state, features, or comma-separated variables of the state (teammate,agent)."
+            help="What the teammate's policy depends on: state, features, or variables (teammate,agent)."
         ),
     ] = "state",
     out: Annotated[
-        Path | None, typer.Option(help="Directory for the learned library; --simulate: the file.")
+        Path | None,
+        typer.Option(help="Directory for the learned library; with --simulate: the file to write."),
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="teammate: replace the model it started from.")
+        bool,
+        typer.Option(
+            "--replace", help="Replace the model that the fit started from; default: add the learned one."
+        ),
     ] = False,
     simulate: Annotated[
         int | None, typer.Option(min=1, help="Write this number of simulated histories instead of learning.")
     ] = None,
-    agent: Annotated[str, typer.Option(help="--simulate: the agent, by name.")] = "atpo",
+    agent: Annotated[str, typer.Option(help="With --simulate: the agent, by name.")] = "atpo",
     noise: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="--simulate: the true noise; default: the domain's own."),
+        typer.Option(min=0, max=1, help="With --simulate: the true noise; default: the domain's own."),
     ] = None,
-    horizon: Annotated[int | None, typer.Option(min=1, help="--simulate: steps of an episode.")] = None,
+    horizon: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --simulate: steps of an episode; default: the library's horizon."),
+    ] = None,
     method: Annotated[
         str | None, typer.Option(help="gradient or em; default: em for the prior, otherwise gradient.")
     ] = None,
@@ -66,18 +74,23 @@ def learn(
         int, typer.Option(min=1, help="Maximum number of gradient steps or EM iterations.")
     ] = 300,
     rate: Annotated[float, typer.Option(help="Learning rate.")] = 0.1,
-    batch: Annotated[int, typer.Option(min=1, help="Histories for each step.")] = 64,
+    batch: Annotated[int, typer.Option(min=1, help="Histories in each gradient step.")] = 64,
     held_out: Annotated[
         float, typer.Option(help="Share of the histories held out for early stopping.")
     ] = 0.2,
     trust: Annotated[
-        float, typer.Option(min=0, help="Pseudo-visits to each state in agreement with the start.")
+        float,
+        typer.Option(
+            min=0,
+            help="Strength of the trust region: pseudo-visits to each state that agree with the starting model.",
+        ),
     ] = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the batches and of --simulate.")] = 0,
     rules: Rules = "as_run",
     solving: Solving = DEFAULTS,
     checkpoints: Annotated[
-        Path | None, typer.Option(help="Directory for checkpoints; default: 'learn' beside the solutions.")
+        Path | None,
+        typer.Option(help="Directory for checkpoints; default: 'learn' in jatpo's user cache directory."),
     ] = None,
     form: Form = TEXT,
     quiet: Quiet = False,
@@ -158,7 +171,7 @@ def _learn(
     print(table)
     print(f"\n{histories.num_histories} histories, {fitted.steps} steps, stopped: {fitted.stopped}")
     if out is not None:
-        print(f"the library is in {out}; try: jatpo evaluate {out}")
+        print(folded(f"the library is in {out}; try: jatpo evaluate {out}"))
 
 
 def _title(name: str, what: str, library: Any, learned: Learned) -> str:

@@ -99,10 +99,10 @@ def describe_os_error(error: OSError) -> str:
 
 
 def _complain(message: str, code: int = 2) -> int:
-    """Print `message` as one line on standard error; returns `code`."""
-    from jatpo.screen import visible
+    """Print `message` as one line on standard error, folded on a terminal; returns `code`."""
+    from jatpo.screen import folded, visible
 
-    print("jatpo: " + visible(" ".join(message.split())), file=sys.stderr)
+    print(folded("jatpo: " + visible(" ".join(message.split())), sys.stderr), file=sys.stderr)
     return code
 
 

@@ -39,7 +39,8 @@ Preset = Annotated[
 Out = Annotated[
     Path | None,
     typer.Option(
-        help="Directory for results; the same command resumes there; default: results/evaluate, or beside it."
+        help="Directory for results; the same command resumes there; default: results/evaluate; "
+        "other settings get a new directory next to it."
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]  # of commands that print no table

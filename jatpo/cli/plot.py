@@ -23,7 +23,9 @@ def plot(
     ] = None,
     format: Annotated[str, typer.Option(help="svg, pdf or png.")] = "svg",
     out: Annotated[Path | None, typer.Option(help="Where to write; default: RESULTS/figures.")] = None,
-    transparent: Annotated[bool, typer.Option("--transparent", help="No white behind the figure.")] = False,
+    transparent: Annotated[
+        bool, typer.Option("--transparent", help="Make the background transparent; default: white.")
+    ] = False,
 ) -> None:
     """Draw the figures of a run again, from its tables."""
     if format not in FORMATS:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 from jatpo.events import Event
-from jatpo.screen import visible
+from jatpo.screen import folded, visible
 from jatpo.tables import format_cell
 
 BAR_WIDTH = 20
@@ -90,15 +90,17 @@ class Progress:
 
     def _print_line(self, line: str) -> None:
         if self._live is not None:
-            self._live.console.print(line, markup=False, highlight=False, soft_wrap=True)
+            self._live.console.print(
+                folded(line, self._stream), markup=False, highlight=False, soft_wrap=True
+            )
         else:
-            print(line, file=self._stream, flush=True)
+            print(folded(line, self._stream), file=self._stream, flush=True)
 
     def _print(self) -> None:
         line = self.line()
         if line != self._printed:
             self._printed = line
-            print(line, file=self._stream, flush=True)
+            print(folded(line, self._stream), file=self._stream, flush=True)
 
     def _render(self) -> Any:
         from rich.progress_bar import ProgressBar

@@ -26,7 +26,7 @@ def serve(
 ) -> None:
     """Show episodes in a browser, on this machine alone: choose a library, an agent and a seed, or play yourself.
 
-    Ends with Ctrl-C. Solves what is missing when it is first asked for.
+    Missing solutions are computed on first use. Stop with Ctrl-C.
     """
     check_rules(rules)
 

@@ -18,7 +18,7 @@ from jatpo.cli.progress import Progress
 from jatpo.cli.solving import DEFAULTS, Solving, print_notes, shown, solves, told
 from jatpo.errors import JatpoError
 from jatpo.events import Event
-from jatpo.tables import Table
+from jatpo.tables import Column, Table
 
 if TYPE_CHECKING:
     from jatpo.engine import Engine
@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from jatpo.solve import Policy, Request, Solution
 
 SMALL = 1 << 20  # bytes of files that are worth a try without jax
-COLUMNS = ("domain", "model", "lower", "upper", "vectors", "stages", "backups", "seconds", "status")
+COLUMNS = (
+    *("domain", "model", "lower", "upper", "vectors"),
+    *(Column(key, optional=True) for key in ("stages", "backups")),
+    *("seconds", "status"),
+)
 
 
 @solves
@@ -36,9 +40,14 @@ def solve(
     names: Annotated[
         list[str], typer.Argument(help="Domains, .POMDP files or libraries; 'all': all domains.")
     ],
-    model: Annotated[int | None, typer.Option(help="Only this model of each.")] = None,
+    model: Annotated[
+        int | None, typer.Option(help="Only this model of each library; default: all models.")
+    ] = None,
     pool: Annotated[
-        bool, typer.Option("--pool", help="All models of a domain, not only the main table's.")
+        bool,
+        typer.Option(
+            "--pool", help="All models of a domain's pool; default: those of the paper's main table."
+        ),
     ] = False,
     joint: Annotated[
         bool,
@@ -66,7 +75,7 @@ def solve(
         Path | None, typer.Option(help="Also write the policy of a single model: FILE.policy or FILE.alpha.")
     ] = None,
     form: Form = TEXT,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")] = False,
 ) -> None:
     """Solve models. Finished solutions are loaded, interrupted ones resumed; evaluate and watch use the same ones."""
     if joint and model is not None:

@@ -21,7 +21,7 @@ from jatpo.cli.engines import Engines
 from jatpo.cli.grouped import grouped
 from jatpo.cli.progress import Progress
 from jatpo.events import Event
-from jatpo.screen import visible
+from jatpo.screen import folded, visible
 
 if TYPE_CHECKING:
     from jatpo.engine import Engine
@@ -149,7 +149,7 @@ def shown(progress: Progress) -> OnEvent:
 def print_notes(notes: Sequence[str]) -> None:
     """Print notes on standard error."""
     for text in notes:
-        print(f"jatpo: note: {visible(text)}", file=sys.stderr)
+        print(folded(f"jatpo: note: {visible(text)}", sys.stderr), file=sys.stderr)
 
 
 def told(quiet: bool) -> OnEvent:

@@ -35,7 +35,7 @@ def watch(
     solving: Solving = DEFAULTS,
     html: Annotated[Path | None, typer.Option(help="Write a page that replays it.")] = None,
     gif: Annotated[Path | None, typer.Option(help="Write an animated GIF.")] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="The GIF in dark colours.")] = False,
+    dark: Annotated[bool, typer.Option("--dark", help="Use dark colours in the GIF.")] = False,
     delay: Annotated[float, typer.Option(min=0.0, help="Seconds for each frame.")] = 0.5,
     json: Json = False,
     quiet: Quiet = False,

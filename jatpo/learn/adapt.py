@@ -80,7 +80,7 @@ def parameters_of(pairs: Sequence[str]) -> Mapping[str, Any]:
 @register
 @dataclass(frozen=True)
 class Adapt(Experiment):
-    """ATPO beside a teammate that its library lacks: as it is, with a model learned from its own episodes, informed.
+    """Compare ATPO beside a teammate missing from its library: unchanged, with a learned model, and informed.
 
     The model is fitted to the agent's actions and observations alone, solved, and added to the library.
     """

@@ -8,6 +8,7 @@ import pytest
 
 from jatpo.screen import cells, readable
 from jatpo.table_layout import Cells, fit, plain
+from jatpo.tables import Table, distinct_endings
 from pseudo_terminal import screen_of, without_escapes
 
 WIDTHS = (60, 80, 100, 120)
@@ -69,8 +70,7 @@ def test_the_list_of_domains_shows_its_numbers(width):
     assert code == 0 and len(lines) < 60
     noise = next(line for line in lines if line.startswith("pursuit-both")).split()
     assert "0.15" in noise and "626" in noise
-    table = [line for line in lines if line and not line.startswith("'jatpo")]
-    assert max(map(len, table)) <= width
+    assert max(map(len, lines)) <= width
 
 
 def random_table(seed):
@@ -134,3 +134,37 @@ def test_left_out_columns_are_the_last_optional_ones():
     shown = fit(table, 60)
     assert re.search(r"left out to fit 60 columns: third$", shown[-1])
     assert all("2" * 20 in line and "1" * 20 in line for line in shown[1:-1])
+
+
+def test_rows_of_one_group_stand_under_a_heading():
+    """Where that is what makes them fit: no column is left out, and the name is said once."""
+    rows = [[f"a-domain-of-a-long-name-{n // 3}", f"agent{n}", "1" * 20, "2" * 20] for n in range(6)]
+    headers = ["domain", "agent", "first", "second"]
+    table = Cells(headers, headers, rows, [False, False, True, True], [False, False, False, True])
+    assert fit(table, 100) == plain(table)
+    shown = fit(table, 60)
+    assert shown[0].split() == ["agent", "first", "second"] and max(map(len, shown)) <= 60
+    assert shown[1] == "domain: a-domain-of-a-long-name-0" and shown[5] == "domain: a-domain-of-a-long-name-1"
+    assert [line.split()[0] for line in (*shown[2:5], *shown[6:])] == [f"agent{n}" for n in range(6)]
+
+
+def test_paths_are_shown_by_their_shortest_distinct_endings():
+    names = ["gridworld:2", "far/away/tiger.POMDP", "far/off/tiger.POMDP", "team/", "tiger.POMDP"]
+    shown = distinct_endings(names)
+    assert list(shown.values()) == [
+        "gridworld:2",
+        "away/tiger.POMDP",
+        "off/tiger.POMDP",
+        "team",
+        "tiger.POMDP",
+    ]
+    assert distinct_endings(["a/b/tiger.POMDP"]) == {"a/b/tiger.POMDP": "tiger.POMDP"}
+    table = Table([{"domain": "a/b/tiger.POMDP", "path": "a/b/tiger.POMDP"}])
+    assert repr(table).split()[2:] == ["tiger.POMDP", "a/b/tiger.POMDP"]
+    assert "a/b/tiger.POMDP,a/b" in table.to_csv() and '"domain": "a/b/tiger.POMDP"' in table.to_json()
+
+
+def test_an_error_folds_between_words_on_a_terminal():
+    text, code = screen_of(["-m", "jatpo", "solve", "gridwrold", "--rules", "as_run"], 60, colour=False)
+    assert code == 2 and max(map(len, text.splitlines())) <= 60
+    assert "gridworld" in text and " ".join(text.split()).startswith("jatpo: no domain or file is called")

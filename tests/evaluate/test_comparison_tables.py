@@ -51,12 +51,12 @@ def test_the_discounted_mean_stands_beside_a_bound_that_is_near():
 def test_agents_that_coincide_are_named_in_a_note():
     (table,) = shown({"summary": Table([row("atpo"), row("perseus", same_as="atpo")])}, "atpo")
     assert [line["agent"] for line in table.rows] == ["atpo"]
-    assert "perseus as atpo" in table.notes[0]
+    assert "perseus with atpo" in table.notes[0]
 
 
 def test_one_model_leaves_the_agents_that_differ(call, tmp_path):
     code, out, _ = call("evaluate", "three-doors:1", "--agents", "atpo,perseus,random", "--trials", 8, "-q")
-    assert code == 0 and "has one model" in out and "perseus as atpo" in out
+    assert code == 0 and "has one model" in out and "perseus with atpo" in out
     rows = json.loads((tmp_path / "results" / "evaluate" / "summary.json").read_text())
     assert [each["same_as"] for each in rows] == [None, "atpo", None]
 
