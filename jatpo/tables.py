@@ -197,8 +197,8 @@ def distinct_endings(paths: Iterable[str]) -> dict[str, str]:
         others = [other for each, other in parts.items() if each != path]
         lengths = range(1, len(own))
         unique = (length for length in lengths if all(other[-length:] != own[-length:] for other in others))
-        length = next(unique, None)
-        found[path] = path if length is None else os.sep.join(own[-length:])
+        length = next(unique, len(own))
+        found[path] = path if own in others else os.sep.join(own[-length:]) or path
     return found
 
 

@@ -158,6 +158,7 @@ def test_paths_are_shown_by_their_shortest_distinct_endings():
         "team",
         "tiger.POMDP",
     ]
+    assert list(distinct_endings(["team", "team/", "/"]).values()) == ["team", "team/", "/"]
     assert distinct_endings(["a/b/tiger.POMDP"]) == {"a/b/tiger.POMDP": "tiger.POMDP"}
     table = Table([{"domain": "a/b/tiger.POMDP", "path": "a/b/tiger.POMDP"}])
     assert repr(table).split()[2:] == ["tiger.POMDP", "a/b/tiger.POMDP"]
