@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from jatpo.cli.options import Quiet, check_rules, chosen_sources
+from jatpo.cli.options import Model, Names, Pool, Quiet, check_rules, chosen_sources
 from jatpo.cli.output import TEXT, Form, exports
 from jatpo.cli.progress import Progress
 from jatpo.cli.solving import DEFAULTS, Solving, print_notes, shown, solves
@@ -77,18 +77,9 @@ class Task(NamedTuple):
 @solves
 @exports
 def certify(
-    names: Annotated[
-        list[str], typer.Argument(help="Domains, .POMDP files or libraries; 'all': all domains.")
-    ],
-    model: Annotated[
-        int | None, typer.Option(help="Only this model of each library; default: all models.")
-    ] = None,
-    pool: Annotated[
-        bool,
-        typer.Option(
-            "--pool", help="All models of a domain's pool; default: those of the paper's main table."
-        ),
-    ] = False,
+    names: Names,
+    model: Model = None,
+    pool: Pool = False,
     joint: Annotated[bool, typer.Option("--joint", help="All models of each as one problem.")] = False,
     exact: Annotated[
         bool, typer.Option("--exact", help="Check in rational numbers: for small models, takes minutes.")

@@ -23,6 +23,11 @@ def domain_names(incomplete: str) -> list[str]:
 Names = Annotated[
     list[str], typer.Argument(metavar="NAME...", help=f"{SOURCES}.", autocompletion=domain_names)
 ]
+Model = Annotated[int | None, typer.Option(help="Only this model of each library; default: all models.")]
+Pool = Annotated[
+    bool,
+    typer.Option("--pool", help="All models of a domain's pool; default: those of the paper's main table."),
+]
 Trials = Annotated[int, typer.Option(min=1, help="Trials for each agent.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of environments and agents.")]
 RULES_HELP = "as_run: the rules behind the published tables; as_written: the paper's text"

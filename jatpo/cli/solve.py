@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jatpo.cli.options import chosen_sources
+from jatpo.cli.options import Model, Names, Pool, chosen_sources
 from jatpo.cli.output import TEXT, Form, exports
 from jatpo.cli.progress import Progress
 from jatpo.cli.solving import DEFAULTS, Solving, print_notes, shown, solves, told
@@ -37,18 +37,9 @@ COLUMNS = (
 @solves
 @exports
 def solve(
-    names: Annotated[
-        list[str], typer.Argument(help="Domains, .POMDP files or libraries; 'all': all domains.")
-    ],
-    model: Annotated[
-        int | None, typer.Option(help="Only this model of each library; default: all models.")
-    ] = None,
-    pool: Annotated[
-        bool,
-        typer.Option(
-            "--pool", help="All models of a domain's pool; default: those of the paper's main table."
-        ),
-    ] = False,
+    names: Names,
+    model: Model = None,
+    pool: Pool = False,
     joint: Annotated[
         bool,
         typer.Option(
