@@ -13,9 +13,11 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -52,12 +54,24 @@ class Peer(NamedTuple):
 
 def peers() -> list[Peer]:
     """All solvers that jatpo knows how to run, present or not."""
-    return [Peer("pomdpsol", "SARSOP of APPL, on PATH", shutil.which("pomdpsol"), run_pomdpsol)]
+    scikit_decide = sys.executable if find_spec("skdecide") else None
+    return [
+        Peer("pomdpsol", "SARSOP of APPL, on PATH", shutil.which("pomdpsol"), run_pomdpsol),
+        *(
+            Peer(
+                f"scikit-decide {algorithm}",
+                "pip install scikit-decide",
+                scikit_decide,
+                partial(run_scikit_decide, algorithm=algorithm),
+            )
+            for algorithm in ("SARSOP", "HSVI")
+        ),
+    ]
 
 
 def unsupported() -> list[str]:
     """Packages for POMDPs that are installed and that jatpo does not run."""
-    return [name for name in ("skdecide", "stormpy") if find_spec(name)]
+    return [name for name in ("stormpy",) if find_spec(name)]
 
 
 @contextlib.contextmanager
@@ -118,6 +132,26 @@ def _bounds(line: str, earlier: float) -> Bounds:
     if len(numbers) != len(HEADER) or not all(map(math.isfinite, numbers)) or numbers[0] < earlier:
         raise JatpoError(f"pomdpsol printed a line that is not one of its table: '{line.strip()[:80]}'")
     return Bounds(numbers[0], numbers[3], numbers[4])
+
+
+def run_scikit_decide(python: str, file: Path, seconds: float, algorithm: str) -> list[Bounds]:
+    """The bounds over time of a solver of scikit-decide, in a process of its own."""
+    command = [python, "-m", "jatpo.bench.scikit_decide", algorithm, str(file), f"{seconds:g}"]
+    return read_scikit_decide(run_bounded(command, SLOWER * seconds + GRACE))
+
+
+def read_scikit_decide(text: str) -> list[Bounds]:
+    """The bounds in what `jatpo.bench.scikit_decide` printed."""
+    found: list[Bounds] = []
+    for line in text.splitlines():
+        if line.startswith("bounds "):
+            numbers = [float(part) for part in line.split()[1:]]
+            if len(numbers) != 3 or not all(map(math.isfinite, numbers)):
+                raise JatpoError(f"scikit-decide has bounds that are not finite: '{line[:80]}'")
+            found.append(Bounds(*numbers))
+    if not found:
+        raise JatpoError("scikit-decide reported no bounds")
+    return found
 
 
 def run_bounded(command: Sequence[str], seconds: float) -> str:

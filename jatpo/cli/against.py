@@ -53,7 +53,7 @@ def compare(
     form: Form = TEXT,
     quiet: Quiet = False,
 ) -> None:
-    """Compare bounds over time with pomdpsol (APPL's SARSOP), if it is on PATH.
+    """Compare bounds over time with pomdpsol (APPL's SARSOP) and scikit-decide, if installed.
 
     Seconds are processor time, from when the solver has read the model; compiling counts.
     """

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jatpo.bench import peers
-from jatpo.bench.peers import Bounds, model_file, read_pomdpsol, run_bounded
+from jatpo.bench.peers import Bounds, model_file, read_pomdpsol, read_scikit_decide, run_bounded
 from jatpo.cli.main import run
 from jatpo.errors import JatpoError
 from jatpo.files import load
@@ -61,7 +61,8 @@ def test_bounds_of_both_solvers(workplace, capsys):
     ]
     ours = [row for row in answer["bounds"] if row["solver"] == "jatpo graph"]
     assert ours[-1]["lower"] <= 19.372 and ours[-1]["upper"] >= 19.371 and ours[-1]["gap"] >= 0
-    assert "<svg" in Path("bounds.svg").read_text() and answer["notes"] == []
+    assert "<svg" in Path("bounds.svg").read_text()
+    assert all(note.startswith("scikit-decide") and "not installed" in note for note in answer["notes"])
 
 
 def test_an_absent_solver_is_a_note(workplace, capsys):
@@ -84,8 +85,23 @@ def test_an_absent_solver_is_a_note(workplace, capsys):
 def test_a_solver_that_fails_is_one_sentence(body, problem, workplace, capsys):
     fake(workplace, body)
     answer = compared(capsys)
-    (note,) = answer["notes"]
+    (note,) = (note for note in answer["notes"] if note.startswith("pomdpsol"))
     assert note.startswith("pomdpsol failed") and problem in note
+
+
+def test_what_scikit_decide_prints():
+    text = "[info] Running\nbounds 0.01 -20.0 200.0\nbounds 0.5 19.3 19.5\n[info] finished"
+    assert read_scikit_decide(text) == [Bounds(0.01, -20.0, 200.0), Bounds(0.5, 19.3, 19.5)]
+    for wrong in ("[info] finished", "bounds 0.1 nan 3.0", "bounds 0.1 2.0"):
+        with pytest.raises(JatpoError, match="scikit-decide"):
+            read_scikit_decide(wrong)
+
+
+def test_scikit_decide_bounds_the_value(tmp_path):
+    pytest.importorskip("skdecide")
+    for peer in peers.peers()[1:]:
+        last = peer.run(sys.executable, TIGER, 1.0)[-1]
+        assert last.lower <= 19.372 <= last.upper and last.lower > 0
 
 
 def test_what_pomdpsol_prints():
