@@ -9,6 +9,7 @@ without optimisation, which takes a third of the time, unless the caller chose X
 runs the tests marked `bits` again: whether two programs give the same bits is a question to optimised ones.
 """
 
+import gc
 import os
 import sys
 import tempfile
@@ -48,6 +49,29 @@ SHORT = ("test_domains_situations", "test_files", "test_cli", "test_validation",
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first, short ones last."""
     items.sort(key=lambda item: item.path.name.startswith(SHORT) - item.path.name.startswith(LONG))
+
+
+PROGRAMS = 25_000  # mappings of memory; Linux ends a process that asks for more than 65,530
+EVERY = 10  # tests
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Drop compiled programs before there are too many for one process: each takes several mappings of memory."""
+    item.config.stash[DONE] = item.config.stash.get(DONE, 0) + 1
+    if item.config.stash[DONE] % EVERY == 0 and "jax" in sys.modules and _mappings() > PROGRAMS:
+        import jax
+
+        jax.clear_caches()
+        gc.collect()
+
+
+DONE = pytest.StashKey[int]()
+
+
+def _mappings() -> int:
+    """How many mappings of memory this process has; 0 where the system does not say."""
+    maps = Path("/proc/self/maps")
+    return maps.read_bytes().count(b"\n") if maps.exists() else 0
 
 
 @pytest.fixture(autouse=True)
