@@ -68,7 +68,7 @@ formatted: .venv/ready-lint
 
 types: .venv/ready-lint
 	$(call say,pyright)
-	@rm -rf build
+	@rm -rf build/lib build/bdist.* $(COPY)
 	@$(PIP) install --no-deps --no-build-isolation --target $(COPY) .
 	@$(BIN)/pyright --warnings | sed -E "s#$(CURDIR)/$(COPY)/##; s#jatpo/(domains|solve|evaluate)/#\1/#"
 

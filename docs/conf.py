@@ -1,5 +1,6 @@
 """How `make docs` builds the site: Sphinx with MyST, tutorials that are executed, the reference from docstrings."""
 
+import logging
 import os
 import re
 from pathlib import Path
@@ -23,8 +24,15 @@ nb_merge_streams = True
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 MADE = HERE.parent / "build" / "docs"
 os.environ["JATPO_CACHE"] = str(MADE / "solutions")
+os.environ["IPYTHONDIR"] = str(MADE / "ipython")
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(MADE / "compiled"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+# The kernels of the tutorials report their start; only errors matter.
+KERNEL = MADE / "ipython" / "profile_default" / "ipython_kernel_config.py"
+KERNEL.parent.mkdir(parents=True, exist_ok=True)
+KERNEL.write_text("c.IPKernelApp.log_level = 'ERROR'\n")
+logging.getLogger("traitlets").setLevel(logging.WARNING)
 
 html_theme = "furo"
 html_title = f"jatpo {__version__}"
@@ -41,14 +49,8 @@ SPECIAL = re.compile(r"(`[^`]+`)|([*|\\])|(\w_)(?=\W|$)")
 
 
 def adapt(app, name, text):
-    """Pages as they are read in the repository: other files of it are named, not linked, and no page is left out."""
-    page = text[0]
-    page = REPOSITORY.sub(lambda found: _link(found[1]), page)
-    if name == "index":
-        listed = re.findall(r"^[\w/-]+$", page, re.MULTILINE)
-        others = sorted({path.stem for path in HERE.glob("*.md")} - {*listed, "index"})
-        page = page.replace("@others@", "\n".join(others))
-    text[0] = page
+    """Pages as they are read in the repository: other files of it are named, not linked."""
+    text[0] = REPOSITORY.sub(lambda found: _link(found[1]), text[0])
 
 
 def _link(file):

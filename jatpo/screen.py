@@ -89,7 +89,7 @@ def terminal_width() -> int | None:
 def folded(text: str, stream: TextIO | None = None) -> str:
     """Sentences for `stream` (standard output): on a terminal, lines that break between words; else as they are."""
     stream = stream or sys.stdout
-    if not stream.isatty():
+    if stream is None or not stream.isatty():
         return text
     width = max(shutil.get_terminal_size().columns, 20)
     lines = (_fold(line, width) for line in text.split("\n"))

@@ -40,7 +40,10 @@ class _TimeUp(Exception):
 
 @exports
 def compare(
-    name: Annotated[str, typer.Argument(help="A domain, one of its models (gridworld:0), or a .POMDP file.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="A domain, one of its models (gridworld:0), or a .POMDP file."),
+    ],
     model: Annotated[int | None, typer.Option(help="This model of a domain or library.")] = None,
     joint: Annotated[bool, typer.Option("--joint", help="All models as one problem.")] = False,
     rules: Annotated[str, typer.Option(help="as_run or as_written.")] = "as_run",

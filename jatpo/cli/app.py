@@ -16,6 +16,7 @@ from typing import Annotated, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from jatpo.cli import help_text
 from jatpo.errors import JatpoError, nearest, unknown
 from jatpo.version import __version__
 
@@ -23,7 +24,6 @@ HELP = """Ad hoc teamwork under partial observability (ATPO) in JAX.
 
 Build or read POMDPs, solve them, and evaluate agents that do not know their team."""
 PANELS = ("Models", "Solving", "Evaluation", "Files", "Development")
-HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
 class Command(NamedTuple):
@@ -60,6 +60,11 @@ COMMANDS: tuple[Command, ...] = (
 class CheckedCommand(TyperCommand):
     """A command that refuses numbers that are not finite, which a range of typer lets through."""
 
+    def parse_args(self, ctx, args):
+        """As in typer, after a request for help."""
+        help_text.answer(self, ctx, args)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx):
         """As in typer, after the check."""
         for parameter in self.params:
@@ -71,7 +76,19 @@ class CheckedCommand(TyperCommand):
 
 
 class NearestGroup(TyperGroup):
-    """A group that answers an unknown command with the nearest one."""
+    """A group that answers an unknown command with the nearest one, and lists its commands by panel."""
+
+    def parse_args(self, ctx, args):
+        """As in typer, after a request for help."""
+        help_text.answer(self, ctx, args)
+        help_text.forward(self, ctx, args)
+        return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx, formatter):
+        """The commands, under the headings of their panels."""
+        for panel, rows in help_text.panels(self, ctx).items():
+            with formatter.section(panel):
+                formatter.write_dl(rows)
 
     def resolve_command(self, ctx, args):
         """As in typer, with jatpo's error for an unknown name."""
@@ -85,8 +102,8 @@ def build(arguments: Sequence[str]) -> TyperGroup:
     app = typer.Typer(
         cls=NearestGroup,
         help=HELP,
-        context_settings=HELP_OPTIONS,
-        rich_markup_mode="rich",
+        context_settings=help_text.SETTINGS,
+        rich_markup_mode=None,
     )
     app.callback(invoke_without_command=True)(_root)
     for command in _needed(arguments, COMMANDS):
@@ -95,7 +112,7 @@ def build(arguments: Sequence[str]) -> TyperGroup:
             group = target.info.cls if isinstance(target.info.cls, type) else NearestGroup
             app.add_typer(target, name=command.name, cls=group, rich_help_panel=command.panel)
         else:
-            settings = {"rich_help_panel": command.panel, "context_settings": HELP_OPTIONS}
+            settings = {"rich_help_panel": command.panel, "context_settings": help_text.SETTINGS}
             app.command(command.name, cls=CheckedCommand, **settings)(target)
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
@@ -114,14 +131,11 @@ def _needed(arguments: Sequence[str], commands: Sequence[Command]) -> list[Comma
 
 
 def _root(
-    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     if version:
         typer.echo(f"jatpo {__version__}")
         raise typer.Exit()
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help(), nl=False)
 
 
 def describe_usage_error(error: typer.TyperException, arguments: Sequence[str]) -> str:

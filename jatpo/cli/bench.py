@@ -75,7 +75,7 @@ def _parameter(part: dataclasses.Field[Any]) -> tuple[Any, Any]:
     """The annotation and the default of an option for typer."""
     shown: Help = part.metadata["help"]
     if shown.is_argument:
-        return Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help=shown.text)], None
+        return Annotated[list[str] | None, typer.Argument(metavar="NAME", help=shown.text)], None
     return Annotated[type(part.default), typer.Option(help=shown.text, min=shown.minimum)], part.default
 
 

@@ -35,6 +35,7 @@ def domains(
     name: Annotated[
         str | None,
         typer.Argument(
+            metavar="NAME",
             help="A domain to show, as in gridworld or gridworld:size=7; default: a list of all.",
             autocompletion=domain_names,
         ),

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 
-from jatpo.cli import solving
-from jatpo.cli.app import HELP_OPTIONS, CheckedCommand, NearestGroup
+from jatpo.cli import help_text, solving
+from jatpo.cli.app import CheckedCommand, NearestGroup
 from jatpo.cli.options import RULES_HELP, SOURCES, Preset, Quiet, Seed, Trials, domain_names, names_of
 from jatpo.cli.output import EXPORTS, TEXT, Form, one_form
 from jatpo.cli.progress import Steps
@@ -69,10 +69,10 @@ class Experiments(NearestGroup):
     def _fill(self) -> None:
         if self.commands:
             return
-        app = typer.Typer(rich_markup_mode="rich")
+        app = typer.Typer(rich_markup_mode=None)
         app.callback()(lambda: None)
         for kind in registered():
-            app.command(kind.name, cls=CheckedCommand, context_settings=HELP_OPTIONS)(command_of(kind))
+            app.command(kind.name, cls=CheckedCommand, context_settings=help_text.SETTINGS)(command_of(kind))
         self.commands.update(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
 
@@ -86,7 +86,7 @@ experiment = typer.Typer(
 def listed(context: typer.Context) -> None:
     """List the experiments unless one is named."""
     if context.invoked_subcommand is None:
-        typer.echo(context.get_help(), nl=False)
+        typer.echo(context.get_help())
 
 
 def registered() -> list[type[Experiment]]:
@@ -126,9 +126,7 @@ def _names(kind: type[Experiment]) -> inspect.Parameter:
     return _parameter(
         "names",
         None,
-        Annotated[
-            list[str] | None, typer.Argument(metavar="[NAME...]", help=text, autocompletion=domain_names)
-        ],
+        Annotated[list[str] | None, typer.Argument(metavar="NAME", help=text, autocompletion=domain_names)],
     )
 
 

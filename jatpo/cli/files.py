@@ -24,10 +24,16 @@ RULES_HELP = "Rule set of a domain: as_run or as_written."
 
 def convert(
     source: Annotated[
-        str, typer.Argument(help="A model file or a model such as gridworld:0; or a policy file.")
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="A model file or a model such as gridworld:0; or a policy file."
+        ),
     ],
     target: Annotated[
-        Path, typer.Argument(help="The file to write: .POMDP for a model, .alpha or .policy for a policy.")
+        Path,
+        typer.Argument(
+            metavar="TARGET", help="The file to write: .POMDP for a model, .alpha or .policy for a policy."
+        ),
     ],
     rules: Annotated[str, typer.Option(help=RULES_HELP)] = "as_run",
 ) -> None:

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 @exports
 def learn(
     name: Annotated[
-        str, typer.Argument(help="A domain, one of its models (ntu:1), a .POMDP file or a library.")
+        str,
+        typer.Argument(
+            metavar="NAME", help="A domain, one of its models (ntu:1), a .POMDP file or a library."
+        ),
     ],
     source: Annotated[
         Path | None, typer.Option("--from", help="Histories of the ad hoc agent, one JSON object per line.")

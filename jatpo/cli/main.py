@@ -74,6 +74,7 @@ def _invoke(arguments: Sequence[str]) -> int:
     try:
         if COMPLETING in os.environ:
             build([]).main([], prog_name="jatpo")
+        arguments = arguments or ["--help"]
         command = build(arguments)
         with command.make_context("jatpo", list(arguments)) as context:
             command.invoke(context)

@@ -20,9 +20,7 @@ def domain_names(incomplete: str) -> list[str]:
     return [name for name in names() if name.startswith(incomplete)]
 
 
-Names = Annotated[
-    list[str], typer.Argument(metavar="NAME...", help=f"{SOURCES}.", autocompletion=domain_names)
-]
+Names = Annotated[list[str], typer.Argument(metavar="NAME", help=f"{SOURCES}.", autocompletion=domain_names)]
 Model = Annotated[int | None, typer.Option(help="Only this model of each library; default: all models.")]
 Pool = Annotated[
     bool,

@@ -28,7 +28,7 @@ EVERY_SIZE = "2-32"
 @exports
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME...]", help="Domains; default: all eleven.")
+        list[str] | None, typer.Argument(metavar="NAME", help="Domains; default: all eleven.")
     ] = None,
     trials: Trials = 32,
     rules: Rules = "as_run",

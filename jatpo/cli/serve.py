@@ -15,9 +15,7 @@ from jatpo.cli.solving import DEFAULTS, Solving, solves
 def serve(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[NAME...]", help=f"{SOURCES}; default: all domains.", autocompletion=domain_names
-        ),
+        typer.Argument(metavar="NAME", help=f"{SOURCES}; default: all domains.", autocompletion=domain_names),
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: a free one.")] = 8000,
     rules: Rules = "as_run",

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 @solves
 def watch(
     name: Annotated[
-        str, typer.Argument(help="A domain, one of its models (ntu:1), a .POMDP file or a library.")
+        str,
+        typer.Argument(
+            metavar="NAME", help="A domain, one of its models (ntu:1), a .POMDP file or a library."
+        ),
     ],
     agent: Annotated[str, typer.Option(help="The agent, by name.")] = "atpo",
     seed: Annotated[int, typer.Option(min=0, help="Seed of environment and agent, as in evaluate.")] = 0,

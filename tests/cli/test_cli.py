@@ -48,8 +48,25 @@ def test_help_is_a_table_of_contents(arguments):
     assert result.stderr == ""
     for command in app.COMMANDS:
         assert f" {command.name} " in result.stdout
-        assert f" {command.panel} " in result.stdout
+        assert f"\n{command.panel}:\n" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_help_needs_neither_rich_nor_pydantic():
+    """They take longer to import than all the rest."""
+    script = (
+        "import sys; from jatpo.cli.main import run;"
+        "assert run([]) == run(['--help']) == run(['solve', '-h']) == run(['solve', 'mit', '--help']) == 0;"
+        "sys.exit(' '.join({'jax', 'numpy', 'rich', 'pydantic'} & set(sys.modules)) or 0)"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("words", [["slove", "--help"], ["bench", "slove", "-h"]])
+def test_help_on_an_unknown_command_names_the_nearest(words, capsys):
+    assert run(words) == 2
+    assert "did you mean 'solve'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", app.COMMANDS, ids=lambda command: command.name)
