@@ -99,6 +99,7 @@ def test_it_runs_resumes_and_refuses(play, tmp_path):
     whole, shown = rows_of(tables), play.experiment.shown(tables)
     assert shown and all(len(table) for table in shown)
     assert all(whole[name] for name in play.experiment.main())
+    streamed = {name: len(whole.pop(name)) for name in play.experiment.streams}  # with a store, on disk only
 
     def stop(event):
         if not event.title.startswith("solving") and event.done >= 1:
@@ -112,6 +113,8 @@ def test_it_runs_resumes_and_refuses(play, tmp_path):
     assert (progress[-1].done, progress[-1].total) == (progress[-1].total, progress[-1].total)
     for table, rows in whole.items():
         assert not rows or len(json.loads((tmp_path / "r" / f"{table}.json").read_text())) == len(rows)
+    for table, count in streamed.items():
+        assert count and len((tmp_path / "r" / f"{table}.csv").read_text().splitlines()) == count + 1
     chunks = {path: path.stat().st_mtime_ns for path in (tmp_path / "r").rglob("*.npz")}
     assert rows_of(play(tmp_path / "r")) == whole
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "r").rglob("*.npz")} == chunks

@@ -15,7 +15,7 @@ from jatpo.events import Event
 from jatpo.registry import load_extension
 from jatpo.solve import SOLVERS, Request, Solver, Status, Stop, choose, solve_models
 from oracles import pomdp_exact
-from random_models import build
+from random_models import build, example
 from small_pomdps import ring, tiger, tiny
 from solution_checks import assert_same, parts_of
 from solving import solve
@@ -124,7 +124,8 @@ def test_limits_are_honoured_or_refused(name):
             with pytest.raises(JatpoError, match=f"{name}.*{limit}"):
                 solve_models([build(tiger())], solver, stop, key=jax.random.key(0))
             continue
-        found = solve_models([build(tiger())], solver, stop, key=jax.random.key(0))[0]
+        model = build(example("plain", 3) if limit == "stages" else tiger())  # not closed within two stages
+        found = solve_models([model], solver, stop, key=jax.random.key(0))[0]
         assert found.status is status[limit] and found.stop == stop
         assert found.stages == (2 if limit == "stages" else 1)
 
