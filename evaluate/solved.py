@@ -4,28 +4,30 @@
     solved["policies"]                   alpha vectors of every model, stacked [K, V, X]
 
 What agents need has names: "policies", "q" (of the MDPs [K, X, A]), "joint" (alpha vectors of the whole library as one
-problem [V, K, X]), "action_values" (alpha vectors of every action). Each has a provider in `PROVIDERS`, a function of
-the `Solved`; a module that adds an agent with other needs adds a provider. What has not been solved yet is solved when
-it is asked for, and kept. This is the only place of this package that calls the solvers.
+problem [V, K, X]), "action_values" (alpha vectors of every action), "classifier" (a trained network). Each has a
+provider in `PROVIDERS`, a function of the `Solved`; a module that adds an agent with other needs adds a provider. What
+has not been solved yet is solved when it is asked for, and kept. This is the only place of this package that calls the
+solvers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import jax
 from jax import Array
 
-from jatpo.disk import digest
+from jatpo.disk import Checkpoints, digest, digest_json
 from jatpo.engine import Engine
 from jatpo.errors import JatpoError, unknown
 from jatpo.evaluate.action_values import ActionValues, action_values
 from jatpo.evaluate.agents import bayes
 from jatpo.evaluate.agents.joint_planner import commit_values
 from jatpo.evaluate.agents.protocol import Agent, refusal
+from jatpo.evaluate.classifier import Training, train
 from jatpo.events import Event, OnEvent, ignore
 from jatpo.files import load
 from jatpo.library import Library
@@ -47,6 +49,7 @@ from jatpo.solve import (
 from jatpo.solve.policy import Policy, stack
 
 DIGITS = 16
+TO_TRAIN = 1 << 30  # folded into a seed's key, so that no trial is one of the histories that were trained on
 
 
 @dataclass(frozen=True)
@@ -272,6 +275,22 @@ def _action_values(solved: Solved) -> ActionValues:
     return action_values(solved.library, solved["policies"], seed=seed)
 
 
+def _classifier(solved: Solved) -> Any:
+    """A recurrent network that was trained to recognise the models by histories, or the one that was kept."""
+    options = solved.options or SolveOptions(keep=False)
+    training, seed = Training(), options.seed
+    checkpoints = None
+    if options.cache is not None:
+        hashes = solved.library.model_hashes()
+        identity = {"models": hashes, "horizon": solved.library.horizon, "seed": seed, **asdict(training)}
+        identity["policies"] = solved.digest("policies")
+        place = options.cache / "classifiers" / digest_json(identity)[:DIGITS]
+        checkpoints = Checkpoints(place, identity, options.on_event)
+    key = jax.random.fold_in(jax.random.key(seed), TO_TRAIN)
+    given = {"policies": solved["policies"]}
+    return train(solved.library, given, key, training, checkpoints, options.on_event)[0]
+
+
 PROVIDERS: Registry[Callable[[Solved], Any]] = Registry("solution")
 for _name, _provider in (
     ("policies", _policies),
@@ -279,5 +298,6 @@ for _name, _provider in (
     ("joint", _joint),
     ("action_values", _action_values),
     ("commit_values", _commit_values),
+    ("classifier", _classifier),
 ):
     PROVIDERS.add(_name, _provider)

@@ -7,6 +7,7 @@ from jatpo.evaluate.agents.catalogue import get, load, names, register
 from jatpo.evaluate.agents.joint_planner import JointPlanner
 from jatpo.evaluate.agents.lookahead import Lookahead, Q
 from jatpo.evaluate.agents.protocol import Agent, Context, agent_class, static
+from jatpo.evaluate.agents.recurrent_atpo import RecurrentATPO
 from jatpo.evaluate.agents.selecting import Commit, MostLikely, Vote
 from jatpo.evaluate.agents.simulator_atpo import SimulatorATPO, SimulatorCommit, SimulatorInformed
 from jatpo.evaluate.agents.simulator_policies import (
@@ -35,6 +36,7 @@ __all__ = [
     "Q",
     "Random",
     "RandomPicker",
+    "RecurrentATPO",
     "SimulatorATPO",
     "SimulatorCommit",
     "SimulatorInformed",

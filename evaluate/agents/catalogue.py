@@ -25,6 +25,7 @@ from jatpo.evaluate.agents.bopa import BOPA, Random, ValueIteration
 from jatpo.evaluate.agents.joint_planner import JointPlanner
 from jatpo.evaluate.agents.lookahead import Lookahead, Q
 from jatpo.evaluate.agents.protocol import Agent, agent_class, check_declaration, for_each_trial
+from jatpo.evaluate.agents.recurrent_atpo import RecurrentATPO
 from jatpo.evaluate.agents.selecting import Commit, MostLikely, Vote
 from jatpo.evaluate.agents.simulator_atpo import SimulatorATPO, SimulatorCommit, SimulatorInformed
 from jatpo.evaluate.agents.soft_atpo import SoftATPO
@@ -83,6 +84,7 @@ _BUILT_IN: tuple[Callable[[], Agent], ...] = (
     SimulatorInformed,
     SimulatorCommit,
     JointPlanner,
+    RecurrentATPO,
 )
 for _make in _BUILT_IN:
     add(_make())

@@ -13,6 +13,7 @@ from jatpo.evaluate.action_values import action_values
 from jatpo.evaluate.agents import ATPO
 from jatpo.evaluate.agents.joint_planner import commit_values
 from jatpo.evaluate.agents.protocol import Agent, Context, informed, permit
+from jatpo.evaluate.recurrent_network import random_network
 from jatpo.evaluate.scenario import Scenario, context_of
 from jatpo.library import Library
 from jatpo.mdp import value_iteration_library
@@ -75,6 +76,10 @@ def ready(models, storage="dense", prior=None, policies=None, needs=("policies",
         solved["joint"] = random_joint(library)
     if "action_values" in needs:
         solved["action_values"] = action_values(library, solved["policies"], points=4)
+    if "classifier" in needs:
+        sizes = library.num_observations, library.num_actions, 8, library.num_models
+        network = random_network(jax.random.key(0), *sizes)
+        solved["classifier"] = network._replace(out=jax.random.normal(jax.random.key(1), network.out.shape))
     return Ready(Scenario(library), solved)
 
 
