@@ -46,6 +46,7 @@ from jatpo.solve import (
     notes,
     solve_models,
 )
+from jatpo.solve.defaults import usual_stop
 from jatpo.solve.policy import Policy, stack
 
 DIGITS = 16
@@ -194,7 +195,7 @@ def solve_library(
         limits = {} if stop is None else {name: getattr(stop, name) for name in stop.given}
         choice = choose_for(library, Request(**limits))
     else:
-        choice = Choice(solver, stop or choose_for(library, Request()).stop)
+        choice = Choice(solver, stop or usual_stop(solver, Request(), library.horizon))
     directory = None if cache is None else Path(cache)
     keep = cache is not None
     options = SolveOptions(

@@ -88,12 +88,13 @@ def _choice(name: str, fields: Settings, request: Request, horizon: int) -> Choi
         if given not in known:
             raise unknown(f"option of solver '{name}'", given, sorted(known))
     solver = solver_type(**{**fields, **request.settings})
-    stop = _stop(solver, request, horizon)
+    stop = usual_stop(solver, request, horizon)
     solver.check(stop)
     return Choice(solver, stop)
 
 
-def _stop(solver: Solver, request: Request, horizon: int) -> Stop:
+def usual_stop(solver: Solver, request: Request, horizon: int) -> Stop:
+    """When a solver stops, by the limits it honours; a number of stages follows the horizon."""
     if set(LIMITS) <= set(solver.limits):
         return stop_of(request, LARGE_SECONDS if solver.name == "sparse" else SECONDS)
     stop = Stop()

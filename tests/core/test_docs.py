@@ -1,4 +1,4 @@
-"""The tutorial and the pages on environments and extending, typed in as they stand: every file, command and snippet.
+"""The tutorial and the pages on environments, simulators and gradients, typed in as they stand.
 
 A block that begins with a comment `# name` is a file. Other `sh` and `python` blocks are run one after the
 other in an empty directory, and any other `text` block is what the block before it prints, to the letter. A
@@ -86,7 +86,7 @@ def command(line, code, monkeypatch):
 
 
 def test_the_tutorial(type_in):
-    assert type_in("tutorial.md") == {"file": 3, "sh": 4, "python": 1, "text": 4}
+    assert type_in("tutorial.md") == {"file": 2, "sh": 3, "python": 1, "text": 3}
     mean = means()
     # As the page has it, within four standard errors; value iteration always goes through the right door.
     assert mean["value_iteration"] == 250
@@ -94,22 +94,26 @@ def test_the_tutorial(type_in):
     assert mean["perseus"] - 8 < mean["atpo"] < mean["perseus"] + 4
 
 
-BLOCKS = {"file": 2, "sh": 1, "python": 3, "text": 3}
+def test_the_page_on_environments(type_in):
+    assert type_in("environments.md") == {"python": 3, "text": 3}
 
 
-def test_the_page_on_environments(type_in, monkeypatch):
+BLOCKS = {"file": 2, "sh": 1}
+
+
+def test_the_page_on_a_learned_agent(type_in, monkeypatch):
     """With three updates of the policy in place of 200, and QMDP's vectors in place of solved ones."""
     tiny_domain.stand_in(monkeypatch)
-    assert type_in("environments.md", "UPDATES = 32, 128, 200", "UPDATES = 32, 128, 3") == BLOCKS
+    assert type_in("learned-agent.md", "UPDATES = 32, 128, 200", "UPDATES = 32, 128, 3") == BLOCKS
     mean = means()
     assert mean["value_iteration"] == pytest.approx(95.4, abs=0.5)
     assert 50 < mean["random"] < 65 < mean["atpo"] < 95.5 and mean["learned"] < 95.5
 
 
 @pytest.mark.slow
-def test_what_the_page_on_environments_says(type_in):
+def test_what_the_page_on_a_learned_agent_says(type_in):
     """Value iteration's return is known exactly, the others move with seed and machine."""
-    assert type_in("environments.md") == BLOCKS
+    assert type_in("learned-agent.md") == BLOCKS
     mean = means()
     assert mean["value_iteration"] == pytest.approx(95.4, abs=0.5)
     assert 93 < mean["atpo"] < 95.5 and 88 < mean["learned"] < 95.5 and 50 < mean["random"] < 65
@@ -123,6 +127,6 @@ def test_the_page_on_simulators(type_in):
     assert found["particle_informed"]["mean"] == 10 and found["joint_planner"]["minus_low"] > 0
 
 
-def test_the_page_on_extending(type_in):
-    """What it prints, to the letter, is part of it."""
-    assert type_in("extending.md") == {"python": 3, "text": 3}
+def test_the_gradient_examples(type_in):
+    """What they print, to the letter, is part of the page."""
+    assert type_in("gradient-examples.md") == {"python": 3, "text": 3}

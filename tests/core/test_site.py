@@ -9,6 +9,8 @@ import jatpo
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
+RESULTS = {"results", "beyond", "adapt", "performance"}  # they state a question, a setting and a table
+FREE = RESULTS | {"index", "research-log", "contributing", "changelog"}
 
 
 def test_the_reference_has_every_public_name():
@@ -48,3 +50,17 @@ def test_the_index_lists_every_page_once():
         names += [str(page.relative_to(DOCS).with_suffix("")) for page in DOCS.glob(pattern)]
     pages = [str(page.relative_to(DOCS).with_suffix("")) for page in DOCS.rglob("*.md")]
     assert sorted([*names, "index"]) == sorted(pages)
+
+
+def test_pages_are_short():
+    """Outside of results and the reference, no page is longer than a newcomer reads."""
+    for page in DOCS.rglob("*.md"):
+        if page.stem not in RESULTS and page.parent.name != "reference":
+            assert len(page.read_text().splitlines()) <= 150, page.name
+
+
+def test_pages_begin_with_what_the_reader_can_do():
+    for page in DOCS.rglob("*.md"):
+        text = re.sub(r"\A---\n.*?\n---\n", "", page.read_text(), flags=re.DOTALL).strip()
+        free = page.stem in FREE or (page.parent.name == "reference" and page.stem != "commands")
+        assert free or re.match(r"# .*\n\nAfter (reading )?this (page|tutorial) you ", text), page.name

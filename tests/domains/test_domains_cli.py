@@ -17,7 +17,8 @@ from jatpo.domains.exact import TIE, exact_returns, optimal_values
 from jatpo.errors import JatpoError
 from jatpo.ties import share_best
 
-DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "domains.md"
+DOCS = Path(__file__).parent.parent.parent / "docs"
+DOCUMENT = DOCS / "domains.md"
 BOTH = ("as_run", "as_written")
 PAPER = {
     "gridworld": (4, 32, [626] * 4, 5, 81, 0.2, 50),
@@ -50,7 +51,7 @@ def complaint(capsys, *arguments):
 
 def block(name):
     """A Python file that the documentation shows."""
-    blocks = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / "worlds.md").read_text(), re.DOTALL)
     return next(text for text in blocks if text.startswith(f"# {name}\n"))
 
 

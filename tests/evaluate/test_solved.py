@@ -54,6 +54,11 @@ def test_a_policy_that_ran_out_of_room_is_reported(library):
     assert [event.note for event in told if event.note]
 
 
+def test_a_solver_without_a_stop_stops_by_a_limit_that_it_honours(library):
+    solved = solve_library(library, Perseus(beliefs=40, steps=10), key=jax.random.key(0))
+    assert set(solved.statuses.values()) <= {Status.CONVERGED, Status.STAGES_DONE}
+
+
 def test_what_nobody_solves_is_refused(library):
     with pytest.raises(JatpoError, match=r"tigers.*policies"):
         Solved(library)["policies"]

@@ -191,9 +191,9 @@ def test_errors_are_one_line(name, capsys, meeting, tmp_path):
 @pytest.mark.slow
 def test_the_page_says_what_python_prints(capsys):
     """Its Python blocks run one after the other and print what their comments say."""
-    page = (Path(__file__).parent.parent.parent / "docs" / "learning.md").read_text()
+    page = (Path(__file__).parent.parent.parent / "docs" / "learning-python.md").read_text()
     code = "".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
-    exec(compile(code, "learning.md", "exec"), {})
+    exec(compile(code, "learning-python.md", "exec"), {})
     wanted = re.findall(r"^print\(.*# (True|False)$", code, re.MULTILINE)
     assert len(wanted) == 3
     assert capsys.readouterr().out.splitlines() == wanted
