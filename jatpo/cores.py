@@ -1,6 +1,7 @@
 """How many processor cores this process may use, and making each of them a device of JAX.
 
-A container often sees every core of its machine and may use the time of a few: its quota counts as well.
+A container often sees every core of its machine and may use the time of a few: the quotas of the process' control group
+and of all groups around it count as well.
 """
 
 from __future__ import annotations
@@ -9,28 +10,29 @@ import os
 from collections.abc import MutableMapping
 from pathlib import Path
 
-CONTROL_GROUPS = Path("/sys/fs/cgroup")
+from jatpo.limits import CONTROL_GROUPS, PROCESS, UNLIMITED, groups
+
 DEVICES = "JAX_NUM_CPU_DEVICES"
 FORCED = "xla_force_host_platform_device_count"
 
 
-def usable_cores(root: Path = CONTROL_GROUPS) -> int:
-    """Cores that this process may run on, or those worth of time that its control group has, if fewer."""
+def usable_cores(root: Path = CONTROL_GROUPS, process: Path = PROCESS) -> int:
+    """Cores that this process may run on, or those worth of time that its control groups have, if fewer."""
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return max(1, min(cores, _quota(root)))
+    return max(1, min([cores, *map(_quota, groups("cpu", root, process))]))
 
 
-def _quota(root: Path) -> int:
-    """Cores worth of processor time that the control group has, rounded up; a large number without a limit."""
-    for names in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
+def _quota(group: Path) -> int:
+    """Cores worth of processor time that a control group has, rounded up; a large number without a limit."""
+    for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
         try:
-            limit, period = (word for name in names for word in (root / name).read_text().split())
+            limit, period = (word for name in names for word in (group / name).read_text().split())
             if limit not in ("max", "-1"):
                 return -(-int(limit) // int(period))
-        except (OSError, ValueError):
+        except (OSError, ValueError, ZeroDivisionError):
             continue
-    return 1 << 30
+    return UNLIMITED
 
 
 def every_core_a_device(environment: MutableMapping[str, str]) -> None:

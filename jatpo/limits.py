@@ -18,24 +18,26 @@ UNLIMITED = 1 << 60  # limits from here on are none
 def groups(controller: str, root: Path = CONTROL_GROUPS, process: Path = PROCESS) -> Iterator[Path]:
     """The folders of the control groups that this process is in, the innermost first; all of them limit it.
 
-    The second version has one tree for everything, the first one tree for each controller. Inside a container the path
+    The second version has one tree for everything, the first one tree for each controller or several (`cpu,cpuacct`).
+    Inside a container the path
     of a group is often that of the machine: then its folder is missing, and the container's own is the root.
     """
     try:
         lines = (process / "cgroup").read_text().splitlines()
     except OSError:
-        lines = []
+        lines = ["0::/", f"1:{controller}:/"]
     for line in lines:
         _, _, rest = line.partition(":")
         names, _, path = rest.partition(":")
         if names and controller not in names.split(","):
             continue
-        base = root / controller if names else root
-        place = base / path.strip("/")
-        while place != base and base in place.parents:
-            yield place
-            place = place.parent
-        yield base
+        for folder in dict.fromkeys((controller, names)) if names else ("",):
+            base = root / folder
+            place = base / path.strip("/")
+            while place != base and base in place.parents:
+                yield place
+                place = place.parent
+            yield base
 
 
 def memory_left(root: Path = CONTROL_GROUPS, process: Path = PROCESS) -> int:

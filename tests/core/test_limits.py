@@ -11,9 +11,10 @@ from jatpo.errors import JatpoError
 GB = 10**9
 
 
-def laid_out(tmp_path, cgroup: str, files: dict[str, str]):
+def laid_out(tmp_path, cgroup: str | None, files: dict[str, str]):
     (tmp_path / "process").mkdir()
-    (tmp_path / "process" / "cgroup").write_text(cgroup)
+    if cgroup is not None:
+        (tmp_path / "process" / "cgroup").write_text(cgroup)
     for name, text in files.items():
         path = tmp_path / "root" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,6 +57,27 @@ FIRST = "5:devices:/\n4:memory:/user/job\n1:cpu,cpuacct:/\n0::/\n"
             None,
         ),
         ("", {}, limits.UNLIMITED),
+        (
+            SECOND,  # a parent is tighter than the group itself
+            {
+                "user/job/memory.max": "4000",
+                "user/job/memory.current": "1000",
+                "user/memory.max": "5000",
+                "user/memory.current": "4500",
+            },
+            500,
+        ),
+        (
+            FIRST,
+            {
+                "memory/user/job/memory.limit_in_bytes": "9000",
+                "memory/user/job/memory.usage_in_bytes": "100",
+                "memory/user/memory.limit_in_bytes": "1000",
+                "memory/user/memory.usage_in_bytes": "700",
+            },
+            300,
+        ),
+        (None, {"memory.max": "700", "memory.current": "100"}, 600),  # no list of groups: the root counts
     ],
 )
 def test_the_tightest_limit_counts(tmp_path, cgroup, files, left):
