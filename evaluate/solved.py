@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 from jax import Array
 
 from jatpo.disk import Checkpoints, digest, digest_json
@@ -31,7 +32,7 @@ from jatpo.evaluate.classifier import Training, train
 from jatpo.events import Event, OnEvent, ignore
 from jatpo.files import load
 from jatpo.library import Library
-from jatpo.mdp import value_iteration_library
+from jatpo.mdp import MDPSolution, value_iteration_library
 from jatpo.model import POMDP
 from jatpo.registry import Registry
 from jatpo.solve import (
@@ -230,6 +231,7 @@ def solve_needs(solved: Solved, agents: Sequence[Agent], names: Sequence[str] = 
         solved[name]
 
 
+VALUE_TOLERANCE, VALUE_SWEEPS = 1e-4, 10_000  # of value iteration for agents that observe the state
 _jit_values = jax.jit(value_iteration_library)
 
 
@@ -247,7 +249,25 @@ def _values(solved: Solved) -> Array:
     """q* of the MDP beneath every model [K, X, A]."""
     if solved.library.simulated:
         return _of_tables(solved, "q")
-    return _jit_values(solved.library.models, 1e-4, 10_000).q
+    found = _jit_values(solved.library.models, VALUE_TOLERANCE, VALUE_SWEEPS)
+    if solved.options is not None:
+        for note in _unfinished(solved.library, found):
+            solved.options.on_event(Event(note=note))
+    return found.q
+
+
+def _unfinished(library: Library, found: MDPSolution) -> Iterator[str]:
+    """A sentence for each model whose values still change by more than the tolerance and their rounding."""
+    eps = float(np.finfo(found.q.dtype).eps)
+    for k, label in enumerate(library.labels):
+        change, largest = float(found.change[k]), float(np.abs(found.q[k]).max())
+        if change > max(VALUE_TOLERANCE, 4 * eps * largest):
+            discount = float(library.member(k).discount)
+            bound = f"{change * discount / (1 - discount):.2g}" if discount < 1 else "none"
+            yield (
+                f"{label}: value iteration stopped, sweep limit reached, after {int(found.sweeps[k])} sweeps; last "
+                f"change of a value: {change:.2g}, bound on the error: {bound} (discount {discount:g})"
+            )
 
 
 def _of_tables(solved: Solved, name: str) -> Any:

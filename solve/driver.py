@@ -270,6 +270,8 @@ def _solve(
                 seconds += time.perf_counter() - began
             status = info.status or job.stop.reached(info, seconds)
             send(info, seconds)
+            if info.note:
+                send.note(info.note)
             if store and status is None and time.monotonic() - saved > save_every:
                 store.save_run(job.entry, info.stages, seconds, solver.pack(state))
                 saved = time.monotonic()

@@ -90,15 +90,14 @@ def blind_value(t: Tables) -> float:
     return float((values @ t.initial).max() - 2 * t.rounding * (np.abs(values) @ t.initial).max())
 
 
-def observed_value(t: Tables) -> float:
-    """An upper bound: the value of observing the state from the first step on."""
-    values = _mdp(t).max(axis=0)
+def observed_value(t: Tables, q: np.ndarray) -> float:
+    """An upper bound: the value of observing the state from the first step on, from `q` [A, X] of the MDP."""
+    values = q.max(axis=0)
     return float(values @ t.initial + 2 * t.rounding * (np.abs(values) @ t.initial))
 
 
-def observed_next_value(t: Tables) -> float:
-    """An upper bound: the value of observing the state from the second step on."""
-    values = _mdp(t)
+def observed_next_value(t: Tables, values: np.ndarray) -> float:
+    """An upper bound: the value of observing the state from the second step on, from `values` [A, X] of the MDP."""
     return float((values @ t.initial).max() + 2 * t.rounding * (np.abs(values) @ t.initial).max())
 
 
@@ -111,12 +110,25 @@ def fast_informed_bound(t: Tables) -> np.ndarray:
     return _informed(t, values)
 
 
+class Observed(NamedTuple):
+    """Q of the MDP from above [A, X], how far above it may be, and the number of policy improvements."""
+
+    q: np.ndarray
+    excess: float
+    improvements: int
+
+
 def _mdp(t: Tables) -> np.ndarray:
     """Q of the MDP, from above [A, X]."""
+    return observed(t, t.reward.max(axis=0)).q
+
+
+def observed(t: Tables, start: np.ndarray) -> Observed:
+    """Q of the MDP by policy iteration from values `start` [X]; what is left after `SWEEPS` is added and reported."""
     A, X = t.num_actions, t.num_states
     states = np.arange(X)
     arrive = _arrive(t)
-    values = t.reward.max(axis=0)
+    values, improvements = start, 0
     policy = np.full(X, -1)
     for _ in range(SWEEPS):
         q = t.reward + t.discount * (arrive @ values).reshape(A, X)
@@ -126,10 +138,13 @@ def _mdp(t: Tables) -> np.ndarray:
             break
         policy = np.where(change, q.argmax(axis=0), policy)
         values = solve_discounted(arrive[policy * X + states], t.discount, t.reward[policy, states])
+        improvements += 1
     new = t.reward + t.discount * (arrive @ values).reshape(A, X)
     change = new.max(axis=0) - values
-    new += t.rate / (1 - t.rate) * max(change.max(), 0) * (1 + t.rounding)
-    return new + _slack(t, new, np.abs(change).max())
+    reach, most, least = t.rate / (1 - t.rate), max(change.max(), 0), max(-change.min(), 0)
+    new += reach * most * (1 + t.rounding)
+    slack = _slack(t, new, np.abs(change).max())
+    return Observed(new + slack, float(reach * (most + least)), improvements)
 
 
 class _Entries(NamedTuple):

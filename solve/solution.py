@@ -101,7 +101,7 @@ class Solution:
 def notes(solutions: Sequence[Solution], labels: Sequence[str]) -> list[str]:
     """A sentence for each solution that is not complete: what happened, the numbers, the remedy."""
     return [
-        f"{label}: {solution.solver} stopped with its {solution.status.value} after {solution.stages} stages "
+        f"{label}: {solution.solver} stopped, {solution.status.value}, after {solution.stages} stages "
         f"({solution.num_vectors} vectors, {solution.lower:.4g} ≤ v* ≤ {solution.upper:.4g}): "
         f"{solution.status.remedy}"
         for solution, label in zip(solutions, labels, strict=True)

@@ -17,7 +17,10 @@ Settings = Mapping[str, float | str]  # the options of a solver, by name
 
 
 class Info(NamedTuple):
-    """What a solver reports after a step: totals so far, bounds at the initial belief, a status if it is the last."""
+    """What a solver reports after a step: totals so far, bounds at the initial belief, a status if it is the last.
+
+    `note` is a sentence that the driver passes on to the user.
+    """
 
     stages: int
     backups: int
@@ -25,6 +28,7 @@ class Info(NamedTuple):
     lower: float
     upper: float
     status: Status | None = None
+    note: str = ""
 
 
 class Status(enum.Enum):
@@ -33,14 +37,15 @@ class Status(enum.Enum):
     CONVERGED = "converged"
     GAP_REACHED = "gap reached"
     STAGES_DONE = "stages done"
+    SWEEPS_DONE = "sweep limit reached"
     TIME_UP = "time limit reached"
     CAPACITY_REACHED = "capacity reached"
     INTERRUPTED = "interrupted"
 
     @property
     def complete(self) -> bool:
-        """Whether the solver stopped as it was asked to, and not for lack of room or by an interruption."""
-        return self not in (Status.CAPACITY_REACHED, Status.INTERRUPTED)
+        """Whether the solver stopped as it was asked to, and not for lack of room or sweeps or by an interruption."""
+        return not self.remedy
 
     @property
     def remedy(self) -> str:
@@ -49,6 +54,7 @@ class Status(enum.Enum):
 
 
 _REMEDIES = {
+    Status.SWEEPS_DONE: "raise the number of sweeps of the solver (--set sweeps=N)",
     Status.CAPACITY_REACHED: "raise the capacity of the solver (--set capacity=N)",
     Status.INTERRUPTED: "give the same command again to resume",
 }

@@ -259,7 +259,7 @@ def test_solvers_that_observe_the_state(kind):
     assert above <= found.upper <= above + 4e-3
     low, _ = pomdp_exact.interval(*dense[:3], dense.discount, dense.initial, 0)
     assert found.lower == pytest.approx(low, abs=0.02) and found.lower <= low + 1e-4
-    assert (found.solver, found.settings) == (kind.name, {"tolerance": 1e-4})
+    assert (found.solver, found.settings) == (kind.name, {"tolerance": 1e-4, "sweeps": 10_000})
     assert found.status is Status.CONVERGED
 
 
