@@ -70,7 +70,7 @@ def bootstrap(
     repetitions: int = REPETITIONS,
     seed: int = 0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`measure(*groups)` with the ends of its 95 % interval.
+    """`measure(*groups)` with the ends of its 95 % interval; NaN where a group has a single trial.
 
     Groups of equal sizes are drawn with the same numbers, so that agents that met the same trials stay paired.
     """
@@ -81,6 +81,8 @@ def bootstrap(
         drawn = [[_draw(part, share) for part, share in zip(group, shares, strict=True)] for group in groups]
         found.append(measure(*drawn))
     low, high = np.quantile(np.asarray(found), (0.025, 0.975), axis=0)
+    if any(len(part) < 2 for group in groups for part in group):  # the variation of a single trial is unknown
+        low, high = np.full_like(low, np.nan), np.full_like(high, np.nan)
     return np.asarray(measure(*groups)), low, high
 
 

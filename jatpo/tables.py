@@ -52,8 +52,8 @@ class Column:
         return self.header or self.key.replace("_", " ")
 
     def text(self, value: Any) -> str:
-        """A cell for people; None is shown as ``-``, a control character as ``?``."""
-        if value is None:
+        """A cell for people; None and NaN are shown as ``-``, a control character as ``?``."""
+        if _is_unknown(value):
             return MISSING
         if callable(self.format):
             return visible(self.format(value))
@@ -202,9 +202,24 @@ def distinct_endings(paths: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def interval_text(low: float | None, high: float | None, form: str = ".2f", between: str = " .. ") -> str:
+    """An interval for people; ``-`` where it is unknown, as that of a single value is."""
+    unknown = _is_unknown(low) or _is_unknown(high)
+    return MISSING if unknown else f"{low:{form}}{between}{high:{form}}"
+
+
+def number_text(value: float | None, form: str = ".2f") -> str:
+    """A number for people; ``-`` where it is unknown."""
+    return MISSING if _is_unknown(value) else f"{value:{form}}"
+
+
+def _is_unknown(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and value != value)
+
+
 def format_cell(value: Any) -> str:
-    """A value for people: text as it is, numbers short, None as ``-``."""
-    if value is None:
+    """A value for people: text as it is, numbers short, None and NaN as ``-``."""
+    if _is_unknown(value):
         return MISSING
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -230,7 +245,7 @@ def _looks_numeric(value: Any) -> bool:
 
 
 def _csv_cell(value: Any) -> Any:
-    return "" if value is None or (isinstance(value, float) and value != value) else value
+    return "" if _is_unknown(value) else value
 
 
 def _markdown_line(cells: Iterable[str]) -> str:

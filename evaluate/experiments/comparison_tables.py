@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from jatpo.tables import NOT_AVAILABLE, Column, Row, Table, distinct_endings
+from jatpo.tables import NOT_AVAILABLE, Column, Row, Table, distinct_endings, interval_text, number_text
 
 NEAR = 0.1  # bounds are worth a comparison where their gap is at most this share of the larger one
 COLUMNS = (
@@ -90,14 +90,14 @@ def _line(row: Row, near: bool) -> Row:
     if row["mean"] is None:
         return {**named, "mean": NOT_AVAILABLE}
     shares = {
-        name: None if row.get(name) is None else f"{row[name]:.1f}"
+        name: None if row.get(name) is None else number_text(row[name], ".1f")
         for name in ("relative", "published_relative")
     }
     return {
         **named,
         "mean": f"{row['mean']:.2f}",
-        "std": f"{row['std']:.2f}",
-        "interval": f"{row['low']:.2f} .. {row['high']:.2f}",
+        "std": number_text(row["std"]),
+        "interval": interval_text(row["low"], row["high"]),
         "discounted": f"{row['discounted_mean']:.2f}" if near else None,
         "compatible": row["compatible"],
         **shares,
@@ -105,7 +105,7 @@ def _line(row: Row, near: bool) -> Row:
 
 
 def _pair(row: Row) -> Row:
-    interval = f"{row['baseline_minus_low']:+.2f} .. {row['baseline_minus_high']:+.2f}"
+    interval = interval_text(row["baseline_minus_low"], row["baseline_minus_high"], "+.2f")
     named = {"domain": row["domain"], "agent": row["agent"]}
     return {**named, "difference": f"{row['baseline_minus']:+.2f}", "interval": interval}
 
@@ -116,7 +116,7 @@ def _over_domains(rows: Sequence[Row], baseline: str) -> Table:
         line = {name: row[name] for name in ("agent", "iqm", "mean", "improvement")}
         for name in ("iqm", "improvement"):
             low, high = row[f"{name}_low"], row[f"{name}_high"]
-            line[f"{name}_interval"] = None if low is None else f"{low:.3f} .. {high:.3f}"
+            line[f"{name}_interval"] = interval_text(low, high, ".3f")
         lines.append(line)
     notes = [
         f"improvement: the probability that a trial of {baseline} scores higher than one of the agent; "

@@ -55,7 +55,7 @@ def _returns(found: Tables) -> str:
 def _return_cell(row: Row) -> str:
     """The mean return: bold where it is above ATPO's in the same trials, slanted where it is below."""
     text = f"{row['mean']:.1f}"
-    if row.get("won") is not None:
+    if row.get("won") is not None and row.get("won_high") is not None:
         text += f" ({row['won']:.0f} ± {row['won_high'] - row['won']:.0f})"
     low, high = (row.get(f"minus_atpo_{end}") for end in ("low", "high"))
     if row["agent"] == "perseus":

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jatpo.disk import write_whole
-from jatpo.tables import Table
+from jatpo.tables import Table, interval_text, number_text
 from jatpo.version import __version__
 
 LABELS = {
@@ -88,7 +88,7 @@ def _misfits(rows: Sequence[Row]) -> str:
     lines = []
     for row in found:
         theirs = f"{row['published_mean']:.2f} ± {row['published_std']:.2f}"
-        ours = f"{row['mean']:.2f} ± {row['std']:.2f}"
+        ours = f"{row['mean']:.2f} ± {number_text(row['std'])}"
         measures = [f"{row['deviation']:+.1f}", f"{100 * row['chance']:.2g} %"]
         lines.append([row["domain"], label(row["agent"]), ours, theirs, *measures])
     return f"## Cells that do not fit\n\n{words}\n\n{_markdown(head, lines)}"
@@ -111,9 +111,9 @@ def _agent_cells(row: Row) -> list[str]:
     relative = "" if row.get("relative") is None else f"{row['relative']:.1f}"
     paired = ""
     if row.get("atpo_minus") is not None:
-        paired = f"{row['atpo_minus']:+.2f} ({row['atpo_minus_low']:+.2f} .. {row['atpo_minus_high']:+.2f})"
-    interval = f"{row['low']:.2f} .. {row['high']:.2f}"
-    numbers = [f"{row['mean']:.2f}", f"{row['std']:.2f}", interval]
+        ends = interval_text(row["atpo_minus_low"], row["atpo_minus_high"], "+.2f")
+        paired = f"{row['atpo_minus']:+.2f} ({ends})"
+    numbers = [f"{row['mean']:.2f}", number_text(row["std"]), interval_text(row["low"], row["high"])]
     return [label(row["agent"]), *numbers, theirs, fits, relative, paired]
 
 

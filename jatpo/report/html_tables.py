@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from jatpo.report.results import Results, Row
 from jatpo.report.style import mark
-from jatpo.tables import Table
+from jatpo.tables import Table, interval_text
 
 LONGEST = 20  # rows of a table that is not folded
 NOTHING = '<span class="none">–</span>'
@@ -117,7 +117,7 @@ def _return_cell(row: Row | None) -> str:
         reason = escape(row.get("reason") or "the trials do not cover every model") if row else ""
         return f'<span class="none" title="{reason}">N.A.</span>'
     ours = _value(row["agent"], f"{row['mean']:.2f}")
-    interval = f'<small class="interval">{row["low"]:.2f} to {row["high"]:.2f}</small>'
+    interval = f'<small class="interval">{interval_text(row["low"], row["high"], between=" to ")}</small>'
     if row["published_mean"] is None:
         return f"{ours}{interval}"
     fits = row.get("compatible")
@@ -131,7 +131,8 @@ def _relative_cell(row: Row | None) -> str:
         return '<span class="none">N.A.</span>'
     text = _value(row["agent"], f"{row['relative']:.1f} %")
     if row["agent"] not in ("random", "value_iteration"):
-        text += f'<small class="interval">{row["relative_low"]:.1f} to {row["relative_high"]:.1f}</small>'
+        ends = interval_text(row["relative_low"], row["relative_high"], ".1f", " to ")
+        text += f'<small class="interval">{ends}</small>'
     if row["published_relative"] is not None:
         text += f'<small class="paper">{row["published_relative"]:.1f} %</small>'
     return text

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from jatpo.report import style
 from jatpo.report.results import Row
 from jatpo.report.style import Mark
@@ -46,8 +48,10 @@ def figure_of(
 def interval(
     axes: Any, middle: float, low: float, high: float, place: float, mark: Mark, hollow: bool = False
 ) -> None:
-    """A point with its interval, lying."""
-    axes.plot([low, high], [place, place], color=mark.colour, linewidth=1.0 if hollow else 1.8)
+    """A point with its interval, lying; the point alone where the interval is unknown."""
+    axes.plot(
+        np.array([low, high], float), [place, place], color=mark.colour, linewidth=1.0 if hollow else 1.8
+    )
     fill = {"mfc": "none"} if hollow else {}
     axes.plot(middle, place, mark.marker, color=mark.colour, ms=4.5 if hollow else 6, **fill)
 
@@ -61,9 +65,9 @@ def categories(axes: Any, labels: Sequence[str]) -> None:
 
 
 def curve(axes: Any, rows: Sequence[Row], what: str, mark: Mark) -> None:
-    """A line with the band of its interval, over the steps."""
+    """A line with the band of its interval, over the steps; nothing where they are unknown."""
     steps = [row["step"] for row in rows]
-    low, high = ([row[f"{what}_{end}"] for row in rows] for end in ("low", "high"))
+    low, high = (np.array([row[f"{what}_{end}"] for row in rows], float) for end in ("low", "high"))
     axes.fill_between(steps, low, high, color=mark.colour, alpha=0.18, linewidth=0)
     axes.plot(steps, [row[what] for row in rows], mark.line, color=mark.colour)
 
