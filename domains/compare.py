@@ -2,7 +2,8 @@
 
 Total variation is half the L1 distance between two rows of probabilities. Two models with the same
 states, start, dynamics and sensors on all states that can be reached give every history the same
-probability: no agent can ever distinguish them, whatever their rewards.
+probability: no agent can ever distinguish them, whatever their rewards. The same may hold for models whose states differ
+by a renumbering or otherwise: `jatpo.domains.equivalence` decides it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jatpo.domains.description import Coordinates, Description
+from jatpo.domains.equivalence import distinguishable
 
 SAME = 1e-12  # differences below this are rounding
 
@@ -42,21 +44,24 @@ class Comparison(NamedTuple):
     observation: Rows | None
     start: float | None
     coincide: bool
-    distinguishable: bool
+    distinguishable: bool | None  # by some history; None where that takes too much work to decide
 
 
 def compare(first: Description, second: Description, numbers: tuple[int, int] = (0, 1)) -> Comparison:
     """What differs between two models."""
     interface = (first.actions, first.observations) == (second.actions, second.observations)
-    if first.states != second.states or not interface:
+    if not interface:
         return Comparison(*numbers, False, None, None, None, None, None, False, True)
+    if first.states != second.states:
+        apart = distinguishable(first, second, (reachable(first), reachable(second)))
+        return Comparison(*numbers, False, None, None, None, None, None, False, apart)
     shape = (first.num_actions, first.num_states)
     moves = _gaps(first.transition, second.transition, (*shape, first.num_states))
     views = _gaps(first.observation, second.observation, (*shape, first.num_observations))
     rewards = np.abs(first.reward - second.reward).max(axis=1)
     start = 0.5 * float(np.abs(first.initial - second.initial).sum())
     reached = reachable(first) | reachable(second)
-    seen_alike = max(start, moves[:, reached].max(), views[:, reached].max()) <= SAME
+    seen_alike = bool(max(start, moves[:, reached].max(), views[:, reached].max()) <= SAME)
     alike = max(moves.max(), views.max(), rewards.max(), start) <= SAME and first.discount == second.discount
     return Comparison(
         *numbers,
@@ -67,7 +72,8 @@ def compare(first: Description, second: Description, numbers: tuple[int, int] = 
         observation=_rows(views),
         start=start,
         coincide=bool(alike),
-        distinguishable=bool(not seen_alike),
+        distinguishable=not seen_alike
+        and distinguishable(first, second, (reachable(first), reachable(second))),
     )
 
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 COMPARE_NOTES = """
 teammate: states in which it acts differently; rewards: states; dynamics, sensors: rows (action, state);
 max: largest total variation (rewards: largest difference); evidence: can any history distinguish the two?
+(never also if their states are only numbered differently; unknown: no history that was compared distinguishes them, and
+the models are too large to compare all)
 """
 
 
@@ -290,7 +292,7 @@ def _compare(domain: Domain, rules: str, models: list[int], form: Form) -> None:
 
 def _pair(pair: Comparison) -> tuple[Any, ...]:
     """One line of the comparison."""
-    evidence = "possible" if pair.distinguishable else "never"
+    evidence = {True: "possible", False: "never", None: "unknown"}[pair.distinguishable]
     label = f"{pair.first}-{pair.second}"
     if not pair.comparable:
         return (label, *["other states"] * 5, pair.coincide, evidence)

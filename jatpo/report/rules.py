@@ -41,7 +41,7 @@ def effects(name: str) -> Rows:
                 "value_iteration": sum(each.value_iteration for each in returns) / len(returns),
                 "random": sum(each.random for each in returns) / len(returns),
                 "pairs": len(pairs),
-                "distinguishable": sum(pair.distinguishable for pair in pairs),
+                "distinguishable": sum(pair.distinguishable is not False for pair in pairs),
             }
         )
     return rows
