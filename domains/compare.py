@@ -2,8 +2,8 @@
 
 Total variation is half the L1 distance between two rows of probabilities. Two models with the same
 states, start, dynamics and sensors on all states that can be reached give every history the same
-probability: no agent can ever distinguish them, whatever their rewards. The same may hold for models whose states differ
-by a renumbering or otherwise: `jatpo.domains.equivalence` decides it.
+probability: no agent can ever distinguish them, whatever their rewards. The same may hold for models whose states
+differ by a renumbering or otherwise: `jatpo.domains.equivalence` decides it.
 """
 
 from __future__ import annotations
