@@ -309,7 +309,11 @@ def _draw_names(
     axes.set_xlim(0, 1)
     axes.set_ylim(1, 0)
     if number is not None:
-        axes.text(0.5, 0.08, shown.states[number], ha="center", va="center", **_note(palette))
+        name = shown.states[number]
+        rows = name.count("\n") + 1
+        size = {"family": "monospace", "fontsize": min(15, 160 / rows)} if rows > 1 else {}  # drawn as text
+        middle = 0.5 if rows > 1 else 0.08
+        axes.text(0.5, middle, name, ha="center", va="center", **{**_note(palette), **size})
     for row, (name, probability) in enumerate(shown.likeliest(belief) if belief is not None else []):
         middle = 0.22 + 0.095 * row
         axes.barh(middle, probability, height=0.075, color=palette.agent, alpha=0.35)

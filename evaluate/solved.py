@@ -31,7 +31,7 @@ from jatpo.evaluate.agents.protocol import Agent, refusal
 from jatpo.evaluate.classifier import Training, train
 from jatpo.events import Event, OnEvent, ignore
 from jatpo.files import load
-from jatpo.library import Library
+from jatpo.library import Library, require_tables
 from jatpo.mdp import MDPSolution, value_iteration_library
 from jatpo.model import POMDP
 from jatpo.registry import Registry
@@ -106,12 +106,14 @@ class Solved(Mapping[str, Any]):
     @property
     def solutions(self) -> tuple[Solution, ...]:
         """The solution of every model; loaded where it has been solved before."""
+        require_tables(self.library)
         labels = [f"{self.library.name} {label}" for label in self.library.labels]
         return self._solve("models", self.library.members, labels)
 
     @property
     def joint(self) -> Solution:
         """The solution of the joint problem; no agent with this library can exceed its upper bound."""
+        require_tables(self.library)
         if "joint" not in self._solutions:
             self._solve("joint", [self.library.joint()], [f"{self.library.name} joint"])
         return self._solutions["joint"][0]

@@ -331,3 +331,12 @@ def _distribution(name: str, prior: np.ndarray | Sequence[float] | None, count: 
     """A checked prior [K] in float64, uniform if it is None."""
     weights = np.full(count, 1 / count) if prior is None else np.asarray(prior)
     return validate.distribution(f"the prior of {name}", weights, count)
+
+
+def require_tables(library: Any) -> None:
+    """Refuse a library of simulators."""
+    if library.simulated:
+        raise JatpoError(
+            f"{library.name} is a library of simulators, and this needs tables; 'jatpo evaluate', 'jatpo watch' and "
+            "'jatpo experiment simulators' run simulators"
+        )

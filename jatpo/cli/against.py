@@ -101,9 +101,9 @@ def _plot_format(path: Path) -> str:
 def _chosen(name: str, rules: str, kind: int | str | None) -> POMDP:
     """The one model to compare on."""
     from jatpo.cli.solve import models_of
-    from jatpo.files import load
+    from jatpo.files import load_tables
 
-    models = models_of(load(name, rules=rules), name, kind)
+    models = models_of(load_tables(name, rules=rules), name, kind)
     if len(models) > 1:
         raise JatpoError(
             f"{name} has {len(models)} models: choose one with --model, or --joint for all as one"

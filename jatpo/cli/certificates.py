@@ -123,12 +123,12 @@ def _tasks(
 ) -> Iterator[Task]:
     """What to certify, one library after the other."""
     from jatpo.cli.solve import models_of
-    from jatpo.files import load
+    from jatpo.files import load_tables
     from jatpo.solve import choose_for
 
     request = solving.request()
     for each, name in ((each, name) for each in rules for name in sources):
-        library = load(name, rules=each, pool=pool)
+        library = load_tables(name, rules=each, pool=pool)
         print_notes(library.notes)
         choice = choose_for(library, request, joint=kind == "joint")
         for number, part in models_of(library, name, kind).items():

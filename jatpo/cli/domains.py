@@ -76,6 +76,8 @@ def domains(
         return
     if compare and exact:
         raise JatpoError("--compare and --exact are two views: choose one of them")
+    if _show_simulators(name, form):
+        return
     name, number, parameters = parse(name)
     domain, model = get(name), number if model is None else model
     domain = domain.changed(**parameters) if parameters else domain
@@ -133,6 +135,33 @@ def _list(rules: str, form: Form) -> None:
     others = ", ".join(name for name in known() if name not in names())
     print(folded("\n'jatpo domains NAME' shows one of them; rule sets: as_run, as_written (--rules)."))
     print(folded(f"'all' does not include {others}."))
+    print(folded("Libraries of simulators, such as torus-pursuit and foraging, are shown in the same way."))
+
+
+def _show_simulators(text: str, form: Form) -> bool:
+    """Show a library of simulators and its parameters, if `text` names one."""
+    from jatpo.domains.domain import known
+
+    if text.partition(":")[0] in known():
+        return False
+    from jatpo.files import load  # noqa: F401 - enters the built-in ones
+    from jatpo.simulators.simulator_catalogue import SIMULATORS, build
+    from jatpo.simulators.simulator_catalogue import known as simulated
+
+    if not simulated(text):
+        return False
+    library, entered = build(text), SIMULATORS.get(text.partition(":")[0])
+    table = Table.of(("parameter", "default"), list(entered.defaults.items()))
+    if form.chosen:
+        facts = {"name": library.name, "summary": entered.summary, "horizon": library.horizon}
+        form.write([table], {**facts, "models": list(library.labels), "parameters": dict(entered.defaults)})
+        return True
+    print(folded(f"{library.name}: {entered.summary}\n"))
+    print(f"models   {library.num_models}: {', '.join(library.labels)}")
+    print(f"actions  {', '.join(library.names[0].actions or ()) or library.num_actions}")
+    print(f"horizon  {library.horizon}\n\n{table}")
+    print(folded("\n'jatpo evaluate', 'jatpo watch' and 'jatpo experiment simulators' run it."))
+    return True
 
 
 def _facts(domain: Domain, rules: str) -> dict[str, Any]:

@@ -107,9 +107,9 @@ def check(
 
 def _load(source: str, rules: str, quiet: bool = False) -> Library:
     """The library of `source`, with its notes printed on standard error."""
-    from jatpo.files import load
+    from jatpo.files import load_tables
 
-    library = load(source, rules=rules)
+    library = load_tables(source, rules=rules)
     if not quiet:
         for note in library.notes:
             print(folded(f"jatpo: note: {visible(note)}", sys.stderr), file=sys.stderr)

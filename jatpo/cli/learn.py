@@ -139,13 +139,13 @@ def _learn(
 ) -> None:
     """Read, fit, write, report."""
     from jatpo.disk import check_new_directory
-    from jatpo.files import load, save
+    from jatpo.files import load_tables, save
     from jatpo.learn import adapting, read_histories
     from jatpo.solve import default_directory
 
     if out is not None:
         check_new_directory(out)
-    library = load(name, rules=rules)
+    library = load_tables(name, rules=rules)
     print_notes(library.notes)
     first = library.member(0)
     histories = read_histories(source, first.actions, first.observations)
@@ -226,12 +226,14 @@ def _simulate(
 
     from jatpo.evaluate.agents.catalogue import choose_agents
     from jatpo.evaluate.solved import load_solved
+    from jatpo.files import load_tables
     from jatpo.learn import simulate, write_histories
     from jatpo.learn.simulation import changed
 
     players = choose_agents([agent])
     with Progress(f"solving {name}", quiet) as progress, solving.engines.engine(progress) as engine:
-        solved = load_solved(name, players, rules, options=solving.options(progress, engine))
+        library = load_tables(name, rules=rules)
+        solved = load_solved(library, players, options=solving.options(progress, engine))
     steps = horizon or solved.library.horizon
     scenario = changed(solved.library, model, noise)
     with Progress(f"playing {name}", quiet) as progress:

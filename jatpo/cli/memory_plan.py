@@ -29,10 +29,10 @@ def plan(
 
     from jatpo import memory
     from jatpo.evaluate import footprint
-    from jatpo.files import load
+    from jatpo.files import load_tables
     from jatpo.solve.defaults import choose_for
 
-    library = load(name, rules=rules)
+    library = load_tables(name, rules=rules)
     choice = choose_for(library, solving.request())
     number = jax.local_device_count() if devices is None else devices
     parts = footprint.footprint(library, choice.solver, vectors, number)

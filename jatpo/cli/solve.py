@@ -175,10 +175,10 @@ def _solve_name(
     """The solutions of one domain or library by model; more than one model is an error for a `single` policy."""
     import jax
 
-    from jatpo.files import load
+    from jatpo.files import load_tables
     from jatpo.solve import choose_for, default_directory, notes, solve_models
 
-    target = load(name, rules=rules, pool=pool)
+    target = load_tables(name, rules=rules, pool=pool)
     print_notes(target.notes)
     models = models_of(target, name, model)
     if single and len(models) > 1:

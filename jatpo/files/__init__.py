@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jatpo.files.directories import save
     from jatpo.files.policies import read_policy, write_policy
     from jatpo.files.pomdp_file import read_pomdp
-    from jatpo.files.sources import load
+    from jatpo.files.sources import load, load_tables
     from jatpo.files.writer import write_pomdp
 
 _HOME = {
@@ -26,10 +26,11 @@ _HOME = {
     "read_policy": "policies",
     "write_policy": "policies",
     "load": "sources",
+    "load_tables": "sources",
     "save": "directories",
 }
 
-__all__ = ["load", "read_policy", "read_pomdp", "save", "write_policy", "write_pomdp"]
+__all__ = ["load", "load_tables", "read_policy", "read_pomdp", "save", "write_policy", "write_pomdp"]
 
 
 def __getattr__(name: str) -> object:

@@ -20,7 +20,7 @@ from jatpo.files.combine import combine
 from jatpo.files.manifest import read_manifest, read_model
 from jatpo.files.policies import read_policy
 from jatpo.files.writer import write_pomdp  # noqa: F401 - registers the format
-from jatpo.library import Library
+from jatpo.library import Library, require_tables
 from jatpo.simulators import SimulatorLibrary, simulator_catalogue
 from jatpo.simulators.simulator_catalogue import SIMULATORS
 
@@ -49,6 +49,13 @@ def load(source: Source, *, rules: str = "as_run", pool: bool = False) -> Librar
         library = domains.library(name, rules, pool=pool, model=model, **parameters)
         return library.with_name(text) if parameters else library
     return _noted(Path(text), rules)
+
+
+def load_tables(source: Source, *, rules: str = "as_run", pool: bool = False) -> Library:
+    """`load`, for what needs the numbers of the models: a library of simulators is refused."""
+    library = load(source, rules=rules, pool=pool)
+    require_tables(library)
+    return library
 
 
 def check_source(text: str) -> None:

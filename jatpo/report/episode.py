@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,10 +22,12 @@ from jatpo.domains import Scene, Stage, scene_of
 from jatpo.domains.mmdp import ABSORBING
 from jatpo.errors import JatpoError
 from jatpo.evaluate.agents.catalogue import choose_agents
-from jatpo.evaluate.agents.protocol import Agent
+from jatpo.evaluate.agents.protocol import Agent, refusal
 from jatpo.evaluate.solved import Solved, SolveOptions, load_solved
+from jatpo.evaluate.trials import Trials
 from jatpo.events import Event, ignore
 from jatpo.library import Library
+from jatpo.report.simulated_episode import episode_parts
 from jatpo.report.trial import LEADING, end, roll
 from jatpo.report.words import action_words, observation_words
 from jatpo.solve import Request
@@ -211,7 +213,7 @@ def choose_agent(agent: str | Agent, preset: str = "exact") -> Agent:
 
 def check_agent(agent: Agent, library: Library) -> None:
     """Refuse an agent that cannot run on a library."""
-    reason = agent.refuses(library)
+    reason = refusal(agent, library)
     if reason:
         raise JatpoError(f"agent '{agent.name}' cannot run on {library.name}: {reason}")
 
@@ -233,34 +235,44 @@ def play(
     horizon = horizon or library.horizon
     found = roll(solved, agent, seed, trial, model, horizon)
     truth, steps = int(found.truth[0]), found.records
-    last = end(library.member(truth), steps["states"][0])
-    until = {name: part[0, :last] for name, part in steps.items()}
-    moments = {name: part[0, : last + 1] for name, part in steps.items()}
-    posterior = moments.get("posterior")
+    simulated = library.simulated
+    last = int(steps["steps"][0]) if simulated else end(library.member(truth), steps["states"][0])
+    posterior = steps["posterior"][0, : last + 1] if "posterior" in steps else None
     leaders = [] if posterior is None else np.argmax(posterior, axis=1).tolist()
+    parts = (episode_parts if simulated else _table_parts)(library, found, leaders)
     return Episode(
         title=library.name,
         agent=agent.name,
         sees=agent.sees,
         knows=agent.knows,
-        rules=library.rules,
+        rules=getattr(library, "rules", None),
         seed=seed,
         trial=trial,
         horizon=horizon,
         labels=library.labels,
         truth=truth,
-        action_names=library.member(0).actions,
-        observation_names=library.member(0).observations,
-        scenes={k: scene_of(library, k) for k in sorted({truth, *leaders})},
-        states=moments["states"],
-        actions=until["actions"],
-        observations=until["observations"],
-        rewards=until["rewards"],
-        probabilities=until["probabilities"],
+        actions=steps["actions"][0, :last],
+        rewards=steps["rewards"][0, :last],
+        probabilities=steps["probabilities"][0, :last],
         posterior=posterior,
-        entropy=moments.get("entropy"),
-        beliefs=moments.get(LEADING),
+        entropy=steps["entropy"][0, : last + 1] if "entropy" in steps else None,
+        **parts,
     )
+
+
+def _table_parts(library: Library, found: Trials, leaders: Sequence[int]) -> dict[str, Any]:
+    """The parts of an episode of tables, as `jatpo.report.simulated_episode` has them for simulators."""
+    truth, steps = int(found.truth[0]), found.records
+    states = steps["states"][0]
+    last = end(library.member(truth), states)
+    return {
+        "action_names": library.member(0).actions,
+        "observation_names": library.member(0).observations,
+        "scenes": {k: scene_of(library, k) for k in sorted({truth, *leaders})},
+        "states": states[: last + 1],
+        "observations": steps["observations"][0, :last],
+        "beliefs": steps[LEADING][0, : last + 1] if LEADING in steps else None,
+    }
 
 
 def _stage(scene: Scene) -> dict[str, Any] | None:

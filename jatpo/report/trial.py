@@ -12,11 +12,11 @@ from jax import Array
 from jatpo.evaluate.agents.protocol import Agent, Context, agent_class
 from jatpo.evaluate.rollout import chunk_size, reported, run_chunks
 from jatpo.evaluate.scenario import Scenario, needed
+from jatpo.evaluate.simulator_scenario import scenario_of
 from jatpo.evaluate.trials import Trials
 
 if TYPE_CHECKING:
     from jatpo.evaluate.solved import Solved
-    from jatpo.library import Library
     from jatpo.model import POMDP
 
 LEADING = "leading belief"
@@ -25,25 +25,28 @@ ALWAYS = ("rewards", "actions", "observations", "probabilities", "states")
 
 def roll(solved: Solved, agent: Agent, seed: int, trial: int, model: int | None, horizon: int) -> Trials:
     """The records of one trial [1, ...]; with `model` as the true one if it is given."""
-    scenario = Scenario(solved.library) if model is None else _forced(solved.library, model)
+    library = solved.library
+    scenario = scenario_of(library) if model is None else _forced(library, model)
     chunk, slot = divmod(trial, chunk_size(scenario.library))
     watched = Watching(agent, slot)
-    own = needed(agent, solved)
+    own = needed(agent, solved, library)
     known = reported(watched, scenario, own)
     extra = [name for name in ("posterior", "entropy", LEADING) if name in known]
+    extra += ["steps"] if library.simulated else []  # of tables, `end` finds out
     runs = run_chunks(jax.random.key(seed), watched, scenario, own, horizon, [chunk], (*ALWAYS, *extra))
     ((_, trials),) = runs
     records = {
-        name: part if name == LEADING else part[slot : slot + 1] for name, part in trials.records.items()
+        name: part if name == LEADING else jax.tree.map(lambda leaf: leaf[slot : slot + 1], part)
+        for name, part in trials.records.items()
     }
     one = {name: getattr(trials, name)[slot : slot + 1] for name in trials._fields if name != "records"}
     return trials._replace(**one, records=records)
 
 
-def _forced(library: Library, model: int) -> Scenario:
+def _forced(library: Any, model: int) -> Scenario:
     """The scenario with `model` as the true one in every trial."""
-    library.member(model)  # refuses an unknown model
-    return Scenario(library, weights=np.eye(library.num_models)[model])
+    (library.entry if library.simulated else library.member)(model)  # refuses an unknown model
+    return scenario_of(library, weights=np.eye(library.num_models)[model])
 
 
 @agent_class
@@ -76,6 +79,11 @@ class Watching:
     def needs(self) -> tuple[str, ...]:
         """As the agent."""
         return self.agent.needs
+
+    @property
+    def plays(self) -> tuple[str, ...]:
+        """As the agent."""
+        return getattr(self.agent, "plays", ("tables",))
 
     def init(self, keys: Array, context: Context, seen: Any) -> Any:
         """As the agent."""

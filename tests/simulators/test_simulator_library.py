@@ -1,10 +1,14 @@
 """Simulators against the tables they are made of, and libraries of several kinds."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jatpo
+from jatpo.cli.main import run
 from jatpo.errors import JatpoError
 from jatpo.library import Library
 from jatpo.simulators import Simulator, SimulatorLibrary, fixed, simulator_class
@@ -108,3 +112,30 @@ def test_what_does_not_fit_is_refused():
         SimulatorLibrary.from_simulators([Walk(0), Other(0)])
     with pytest.raises(JatpoError, match="'0' begins with a state int32\\[\\] and goes to int32\\[2\\]"):
         SimulatorLibrary.from_simulators([Grows(0)])
+
+
+@pytest.mark.parametrize(
+    "command", ("solve", "certify", "plan", "compare", "info", "check", "convert", "learn")
+)
+def test_what_needs_tables_refuses_simulators(command, capsys, tmp_path):
+    out = {"convert": "x.POMDP", "learn": "h.jsonl"}
+    more = [str(tmp_path / out[command])] if command in out else []
+    more = ["--simulate", "10", "--out", *more] if command == "learn" else more
+    assert run([command, "torus-pursuit:size=5,agents=2", *more]) == 2
+    assert "is a library of simulators, and this needs tables" in capsys.readouterr().err
+
+
+def test_a_library_of_simulators_is_shown(capsys):
+    assert run(["domains", "foraging:size=5"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("foraging:size=5: food of unknown weight") and "teammates" in shown
+    assert run(["domains", "foraging", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["name"] == "foraging" and facts["parameters"]["size"] == 6 and len(facts["models"]) == 12
+
+
+def test_simulators_have_no_solutions():
+    solved = jatpo.evaluate.Solved(jatpo.load("foraging:size=4,food=1"))
+    for name in ("solutions", "joint"):
+        with pytest.raises(JatpoError, match="is a library of simulators"):
+            getattr(solved, name)
