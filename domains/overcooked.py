@@ -1,7 +1,8 @@
 """Overcooked: a helper (the ad hoc agent) hands onions and plates over a counter to a cook (the teammate).
 
 A state is (helper row, cook row, helper's hand, cook's hand, top balcony, bottom balcony, pan), then
-"delivered", then the absorbing one. Everything is seen.
+"delivered", then the absorbing one. Everything is seen, unless `view` is "row": then the helper sees its own row and
+hand, the balcony of that row, and the cook only if it is in the same row.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import numpy as np
 
 from jatpo.domains.description import Coordinates
 from jatpo.domains.domain import Probability, register
-from jatpo.domains.mmdp import MMDP
+from jatpo.domains.mmdp import ABSORBING, MMDP
 from jatpo.domains.places import Place, Stage
 from jatpo.domains.structure import World
 from jatpo.errors import unknown
 
 Cook = Literal["optimal", "upper", "lower", "random"]
 COOKS: tuple[Cook, ...] = ("optimal", "upper", "lower", "random")
+View = Literal["all", "row"]
 ACTIONS = ("up", "down", "noop", "act")
 UP, DOWN, _, ACT = range(4)
 
@@ -34,6 +36,7 @@ PANS = ("cooked", "0", "1", "2")
 COOKED, EMPTY = 0, 1
 SHAPE = (2, 2, 3, 4, 3, 3, 4)
 DELIVERED = "delivered"
+OUT_OF_SIGHT = "out of sight"
 _SIZE = int(np.prod(SHAPE))
 
 
@@ -129,6 +132,22 @@ def _everything_seen(num_states: int) -> Coordinates:
     return actions, states, states, np.ones(len(states))
 
 
+def _row_seen(num_states: int) -> tuple[Coordinates, tuple[str, ...]]:
+    """O of the view of one row, and the names of its observations."""
+    helper_row, cook_row, hand, cook_hand, top, bottom, _ = _states()
+    cook = np.where(cook_row == helper_row, cook_hand, len(COOK_ITEMS))  # the last one: out of sight
+    balcony = np.where(helper_row == TOP, top, bottom)
+    parts = (ROWS, ITEMS, (*COOK_ITEMS, OUT_OF_SIGHT), ITEMS)
+    shape = tuple(map(len, parts))
+    inside = np.ravel_multi_index((helper_row, hand, cook, balcony), shape)
+    seen = np.append(inside, int(np.prod(shape)) + np.arange(num_states - _SIZE))
+    names = tuple(
+        f"helper {row} {item} cook {other} balcony {laid}" for row, item, other, laid in product(*parts)
+    )
+    actions, states, _, ones = _everything_seen(num_states)
+    return (actions, states, seen[states], ones), (*names, DELIVERED, ABSORBING)
+
+
 # The picture: supply, helper, balconies, cook, and pan or hatch, in two rows.
 _COLUMNS = ("supply", "floor", "counter", "floor", "device")
 
@@ -184,11 +203,14 @@ def overcooked(
         "probability that a row (helper's action, state) of a stubborn cook is stubborn, else optimal",
     ] = 0.5,
     seed: Annotated[int, "seed of those coins"] = 0,
+    view: Annotated[View, "all: everything is seen; row: only what is in the helper's row"] = "all",
 ) -> World:
     """The kitchen with one kind of cook."""
     if cooks[model] not in COOKS:
         raise unknown("cook", str(cooks[model]), COOKS)
     mmdp = kitchen(discount)
+    size = len(mmdp.states)
+    sensor, observations = (_everything_seen(size), mmdp.states) if view == "all" else _row_seen(size)
     return World(
         label=f"{cooks[model]} cook",
         variables={
@@ -202,7 +224,7 @@ def overcooked(
         },
         mmdp=mmdp,
         policy=lambda: cook_policy(cooks[model], mmdp, stubborn_mix, seed),
-        sensor=_everything_seen(len(mmdp.states)),
-        observations=mmdp.states,
+        sensor=sensor,
+        observations=observations,
         stage=_stage(),
     )
