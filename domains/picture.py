@@ -60,6 +60,7 @@ LIGHT = Palette(
     teammate="#D55E00",
     prey="#009E73",
 )
+NUMBERS = 0.5  # of a cell, beside a grid
 DARK = Palette(
     paper="#15181c",
     floor="#1e2227",
@@ -105,6 +106,7 @@ def draw(
     snapshot = shown.stage.snapshot(number)
     _frame(axes, shown.stage)
     _draw_places(axes, shown.stage, snapshot, palette)
+    _draw_numbers(axes, shown.stage, palette)
     if weights is not None:
         _draw_belief(axes, shown.stage, weights, palette)
     _draw_words(axes, shown.stage, snapshot, palette)
@@ -150,9 +152,23 @@ def _reach(stage: Stage) -> float:
 def _frame(axes: Axes, stage: Stage) -> None:
     across, along = ([getattr(place, axis) for place in stage.places] for axis in "xy")
     edge = _reach(stage) + (0.42 if stage.links else 0.06)
-    axes.set_xlim(min(across) - edge, max(across) + edge)
-    axes.set_ylim(max(along) + edge, min(along) - edge)
+    numbers = 0 if stage.links else NUMBERS  # room for the numbers of columns and rows
+    axes.set_xlim(min(across) - edge - numbers, max(across) + edge)
+    axes.set_ylim(max(along) + edge, min(along) - edge - numbers)
     axes.set_aspect("equal")
+
+
+def _draw_numbers(axes: Axes, stage: Stage, palette: Palette) -> None:
+    """The numbers of columns and rows, as in the names of states; rooms of a graph have names instead."""
+    if stage.links:
+        return
+    columns, rows = ({getattr(place, axis) for place in stage.places} for axis in "xy")
+    beside = 0.5 + NUMBERS / 2
+    style: Style = {"color": palette.wall, "fontsize": 7, "ha": "center", "va": "center"}
+    for x in sorted(columns)[:: 1 + len(columns) // 16]:
+        axes.text(x, min(rows) - beside, f"{x:g}", **style)
+    for y in sorted(rows)[:: 1 + len(rows) // 16]:
+        axes.text(min(columns) - beside, y, f"{y:g}", **style)
 
 
 def _draw_places(axes: Axes, stage: Stage, snapshot: Snapshot, palette: Palette) -> None:

@@ -124,7 +124,7 @@ class Player:
         self._memory: Memory = None
 
     def reset(self, state: int | str | None = None) -> None:
-        """Begin an episode; agents that see states need the first one."""
+        """Begin another episode; the first one begins by itself, but agents that see states need their first state."""
         seen = self._seen(state, first=True)
         self._episode += 1
         self._step = 0
@@ -135,12 +135,12 @@ class Player:
 
     def act(self) -> int:
         """The number of the next action, drawn from `probabilities`."""
-        self._check_begun()
+        self._ensure_begun()
         return int(_choose(self._key, self._next_step(), self._probabilities))
 
     def observe(self, action: int | str, observation: Any = None) -> None:
         """Take in that `action` was done and what was seen then (for agents that see states: the state)."""
-        self._check_begun()
+        self._ensure_begun()
         number = self._number("action", action, self.library.num_actions, 1)
         seen = self._seen(observation)
         self._memory, self._probabilities, wrong = _advance(
@@ -157,7 +157,7 @@ class Player:
     @property
     def probabilities(self) -> np.ndarray:
         """The probabilities of the next action [A]."""
-        self._check_begun()
+        self._ensure_begun()
         return np.asarray(self._probabilities[:, 0])
 
     @property
@@ -172,7 +172,7 @@ class Player:
 
     def report(self) -> dict[str, np.ndarray]:
         """Everything the agent reports of its memory, by name."""
-        self._check_begun()
+        self._ensure_begun()
         found = self._traced.report(self._context, self._memory)
         return {name: np.asarray(part[..., 0]) for name, part in found.items()}
 
@@ -195,9 +195,10 @@ class Player:
     def _check(self, wrong: Array) -> None:
         complain(self.agent, int(wrong[0]), f"after {self._step} steps of the player")
 
-    def _check_begun(self) -> None:
-        if self._memory is None:
-            raise JatpoError("no episode has begun: call reset() first")
+    def _ensure_begun(self) -> None:
+        """Begin the first episode, unless the agent sees states: then `reset` has to be given the first one."""
+        if self._episode < 0:
+            self.reset()
 
     def _seen(self, seen: Any, first: bool = False) -> Any:
         """What the agent sees [1]; None where it declared so, and before the first action."""

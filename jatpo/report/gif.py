@@ -91,7 +91,7 @@ def picture(episode: Episode, moment: int, *, dark: bool = False, dpi: int = 100
         episode.scenes[episode.truth],
         int(episode.states[moment]),
         dark=dark,
-        title="what is so",
+        title="true state",
         legend=leading is None,
     )
     if leading is not None:
@@ -106,7 +106,7 @@ def picture(episode: Episode, moment: int, *, dark: bool = False, dpi: int = 100
 
 def _draw_belief(axes: Axes, leading: Any, label: str, dark: bool) -> None:
     scene, belief = leading
-    title = textwrap.shorten(f"believed, if {label}", 60, placeholder="…")
+    title = textwrap.shorten(f"belief, if {label}", 60, placeholder="…")
     draw(axes, scene, None, belief=belief, dark=dark, title=title, legend=True)
 
 

@@ -208,8 +208,8 @@
       clear(this.body);
       this.head();
       const maps = put(this.body, "div", { class: "replay-maps" });
-      this.truth = this.figure(maps, "What is so");
-      this.mind = this.believes ? this.figure(maps, "What the agent believes") : null;
+      this.truth = this.figure(maps, "True state");
+      this.mind = this.believes ? this.figure(maps, "Belief of the agent") : null;
       this.who();
       this.controls();
       const below = put(this.body, "div", { class: "replay-below" });

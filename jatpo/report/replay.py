@@ -1,7 +1,7 @@
 """Replays as HTML: a section for a page of many, or a page of its own that needs nothing else.
 
 `assets` goes into a page once; every `section` holds the data of its episodes. The style takes the page's
-variables --paper --ink --muted --line --accent --accent2 where there are such.
+variables --paper --ink --muted --line where there are such.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def _words(episode: Episode, moment: int) -> list[str]:
 def _truth(episode: Episode, moment: int) -> list[str]:
     """The state, under a heading."""
     return [
-        "what is so",
+        "true state",
         *render_text(episode.scenes[episode.truth], int(episode.states[moment])).splitlines(),
     ]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import jatpo
+from jatpo.errors import JatpoError
 
 README = Path(__file__).parent.parent.parent / "README.md"
 
@@ -83,6 +84,7 @@ def test_a_player_needs_no_more_than_two_names(monkeypatch, tmp_path):
     tiny_domain.stand_in(monkeypatch)
     with tiny_domain.registered() as name:
         player = jatpo.agent("atpo", name)
-        player.reset()
-        player.observe(player.act(), 0)
-    assert player.posterior.shape == (3,)
+        player.observe(player.act(), 0)  # the first episode begins by itself
+        assert player.posterior.shape == (3,)
+        with pytest.raises(JatpoError, match="sees the state"):
+            jatpo.agent("value_iteration", name, true_model=0).act()

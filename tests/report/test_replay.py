@@ -182,7 +182,7 @@ def test_text_frames_tell_what_happens(rooms):
     assert f"* {rooms.labels[rooms.truth]}" in text
     share = rooms.posterior[1, rooms.truth]
     assert f"{share:6.1%}" in text and "\x1b" not in text
-    assert re.search(r"^0 door .* belief|^what is so +belief$", text, re.MULTILINE)
+    assert re.search(r"^0 door .* belief|^true state +belief$", text, re.MULTILINE)
     assert "\x1b[1m" in terminal.frame(rooms, 1, colour=True)
     narrow = terminal.frame(rooms, 1, width=60)
     assert "\nbelief\n" in narrow
@@ -190,7 +190,7 @@ def test_text_frames_tell_what_happens(rooms):
 
 def test_maps_and_beliefs_stand_side_by_side(tiny):
     text = terminal.frame(record(tiny, seed=1), 0)
-    assert re.search(r"^what is so +belief$", text, re.MULTILINE)
+    assert re.search(r"^true state +belief$", text, re.MULTILINE)
     assert re.search(r"^door \d +33\.3%  door 0$", text, re.MULTILINE)
 
 
@@ -261,9 +261,9 @@ def test_a_gif_has_a_picture_for_every_frame(tiny, tmp_path, dark):
 def test_a_picture_shows_stage_belief_and_posterior(rooms):
     figure = gif.picture(rooms, 1)
     truth, belief, bars = figure.axes
-    assert belief.get_title() == f"believed, if {rooms.labels[rooms.leader(1)]}"
+    assert belief.get_title() == f"belief, if {rooms.labels[rooms.leader(1)]}"
     assert [bar.get_width() for bar in bars.patches] == pytest.approx(rooms.posterior[1])
-    assert truth.get_title() == "what is so"
+    assert truth.get_title() == "true state"
 
 
 @pytest.mark.parametrize("name", ["random", "value_iteration", "bopa", "perseus", "random_picker"])

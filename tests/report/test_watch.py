@@ -88,7 +88,7 @@ def test_a_library_of_files_is_shown_by_the_names_of_states(capsys, tmp_path):
     (library / "two.POMDP").write_text(TIGER.format(side="right", other="left"))
     code, out, err = call(capsys, "tigers", "--horizon", "4", "--quiet")
     assert (code, err) == (0, "")
-    assert re.search(r"^what is so +belief\ntiger-\w+ +50\.0%  tiger-left$", out, re.MULTILINE)
+    assert re.search(r"^true state +belief\ntiger-\w+ +50\.0%  tiger-left$", out, re.MULTILINE)
     assert re.search(r"^. two +\S+ +50\.0%$", out, re.MULTILINE)
     told = json.loads(call(capsys, "tigers", "--horizon", "4", "--json", "--quiet")[1])
     assert told["rules"] is None and told["stages"] == {str(told["truth"]): None} | dict.fromkeys(
