@@ -27,7 +27,7 @@ OWN = "jatpo."  # modules whose code is distinguished by the version
 
 
 def fingerprint(agent: Agent) -> Mapping[str, object]:
-    """What of an agent its results depend on, as far as it can be told."""
+    """The parts of an agent on which its results depend, as far as they can be found."""
     names = [field.name for field in dataclasses.fields(agent) if field.name not in ON_HOST]  # type: ignore[arg-type]
     parameters = {name: _plainly(getattr(agent, name)) for name in names}
     code = code_digest(tuple(kind for kind in type(agent).__mro__[:-1]))

@@ -30,7 +30,7 @@ NO_FAULT = 2**31 - 1
 
 
 class Setup(NamedTuple):
-    """Who plays what: an agent, whether it is told the true model, the scenario, what is solved for the agent."""
+    """An agent, whether it knows the true model, the scenario, and what was solved for the agent."""
 
     agent: Agent
     informed: Array  # [] bool
@@ -105,12 +105,12 @@ def record(setup: Setup, horizon: int, names: tuple[str, ...], noise: Noise) -> 
     truth, prior, states = draws(noise, setup.scenario)
     context = setup.context(truth, prior)
 
-    def told(carry: Carry) -> dict[str, Array]:
+    def reported(carry: Carry) -> dict[str, Array]:
         found = {"states": carry.states, **setup.agent.report(context, carry.memory)}
         return {name: found[name] for name in names if name in found}
 
     def step(carry: Carry, noise: tuple) -> tuple[Carry, tuple[dict, dict, Array]]:
-        before = told(carry)
+        before = reported(carry)
         carry, happened = advance(setup, context, truth, carry, noise)
         done = happened._asdict()
         return carry, (before, {name: done[name] for name in names if name in done}, happened.fault)
@@ -119,7 +119,7 @@ def record(setup: Setup, horizon: int, names: tuple[str, ...], noise: Noise) -> 
     steps = jax.tree.map(lambda leaf: leaf[:horizon], (noise.world, noise.choice, noise.step_keys))
     carry = start(memory, states, setup.scenario.world.reward.dtype)
     end, (before, done, faults) = jax.lax.scan(step, carry, steps)
-    before = jax.tree.map(lambda steps, last: jnp.concatenate([steps, last[None]]), before, told(end))
+    before = jax.tree.map(lambda steps, last: jnp.concatenate([steps, last[None]]), before, reported(end))
     numbers, times = (jnp.arange(size, dtype=jnp.int32) for size in (truth.shape[0], horizon))
     fault = jnp.min(coded(faults, numbers[None, :], times[:, None], horizon))
     return truth, end.returns, end.discounted, {**before, **done}, fault

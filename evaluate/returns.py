@@ -187,7 +187,7 @@ def exact_return(agent: Agent, horizon: int, scenario: Scenario, solved: Parts) 
 
 
 def _context(setup: loops.Setup, count: int) -> Context:
-    """What the agent knows in each of `count` histories; it is never told the true model."""
+    """What the agent knows in each of `count` histories; it never knows the true model."""
     prior = setup.scenario.prior
     return setup.context(jnp.zeros(count, jnp.int32), jnp.broadcast_to(prior[:, None], (*prior.shape, count)))
 

@@ -169,7 +169,7 @@ def rollout(
     wanted = np.arange(trials) if isinstance(trials, int) else np.asarray(trials)
     if not wanted.size:
         raise JatpoError("there are no trials: ask for at least one")
-    drawn = cast(Scenario, scenario)  # what runs it tells the two kinds apart by `simulated`
+    drawn = cast(Scenario, scenario)  # the callee distinguishes the two kinds by `simulated`
     size = chunk_size(drawn.library)
     numbers = sorted({int(i) // size for i in wanted})
     horizon = drawn.library.horizon if horizon is None else horizon

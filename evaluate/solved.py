@@ -165,7 +165,7 @@ class Solved(Mapping[str, Any]):
         return [*models, *(("joint", each) for each in self._solutions.get("joint", ()))]
 
     def digest(self, name: str) -> str:
-        """A short digest of something solved, to tell results of different policies apart."""
+        """A short digest of something solved, to distinguish results of different policies."""
         if name not in self._digests:
             self._digests[name] = digest(jax.tree.leaves(self[name]))[:DIGITS]
         return self._digests[name]

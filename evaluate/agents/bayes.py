@@ -5,18 +5,18 @@ what ATPO's filter keeps, so only the choice of an action differs:
 
     a = action of argmax_v sum_k p(k) sum_x v(k, x) b_k(x)
 
-The vectors v are those of the joint problem. They know what an observation will tell about the model, where ATPO
-mixes policies that each believe to know it. A vector of a single model, with the worst case in all others, is one of
-the joint problem too, and the best where that model is all but certain: those are asked as well.
+The vectors v are those of the joint problem. They value the information that an observation gives about the model,
+while ATPO mixes policies each of which assumes its own model. The vectors of single models, with the worst value in
+all others, are valid in the joint problem too, and best where one model is nearly certain; they are included.
 
-A vector claims what a plan earns, and the vectors that continue the plan may have been dropped. Where an action
-leaves p(k) b_k as it was, and would do so whatever is seen, a rule without a coin repeats it indefinitely: unless that
-earns what was claimed, the next action is drawn as ATPO would draw it.
+A vector is the value of a plan, but the vectors that continue the plan may have been dropped. Where an action leaves
+p(k) b_k unchanged, and would do so for every observation, a deterministic rule repeats it indefinitely. Unless
+repeating it earns that value, the next action is drawn as ATPO draws it.
 
-The upper bound of the joint problem holds for all: no agent that starts from this library and prior, and sees no
-more than observations, has a higher discounted value.
+The upper bound of the joint problem holds for every agent that starts from this library and prior and sees only
+observations: none has a higher discounted value.
 
-Vectors solved for one prior serve any other: a trial whose library is a part of the whole has p(k) = 0 elsewhere.
+Vectors solved for one prior are valid for any other: a trial with a smaller library has p(k) = 0 elsewhere.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ GOLDEN = 0.6180339887  # its multiples, cut to [0, 1), are far from each other
 
 
 class Watched(NamedTuple):
-    """What ATPO keeps, and the last action if it has changed nothing and never would, or `NONE`."""
+    """ATPO's memory, and the last action if it changed nothing and never would, or `NONE`."""
 
     mixture: Mixture
     idle: Array  # [N] int32
@@ -80,10 +80,10 @@ class Bayes(ATPO):
         return jnp.where(stuck, mix(own.log_posterior, policies), best)
 
     def update(self, keys: Array, context: Context, memory: Watched, actions: Array, seen: Array) -> Watched:
-        """ATPO's filter, and whether the action will ever change anything.
+        """ATPO's filter, and whether the action can ever change the joint belief.
 
-        It never does if p(k) b_k is as it was and all its states are alike: the observation is as probable in each
-        as in the mixture, so that no state was ruled out, and all other observations have equal probabilities.
+        It cannot if p(k) b_k is unchanged and its states are indistinguishable: the observation has the same
+        probability in each state as in the mixture, and so have all other observations.
         """
         after, models = super().update(keys, context, memory.mixture, actions, seen), context.library.models
         joint = joint_beliefs(after)
@@ -91,10 +91,10 @@ class Bayes(ATPO):
         likelihood = jax.vmap(lambda model: filter.likelihood_columns(model.observation, actions, seen))(
             models
         )
-        told = deviation(joint, likelihood, jnp.exp(after.log_evidence))
+        seen_apart = deviation(joint, likelihood, jnp.exp(after.log_evidence))
         looks = looks_after(models, actions)
-        tells = deviation(joint, looks, jnp.sum(joint * looks, axis=(0, 1)))
-        same = jnp.maximum(change, jnp.maximum(told, tells)) <= SAME
+        unseen_apart = deviation(joint, looks, jnp.sum(joint * looks, axis=(0, 1)))
+        same = jnp.maximum(change, jnp.maximum(seen_apart, unseen_apart)) <= SAME
         return Watched(after, jnp.where(same, actions, NONE))
 
     def report(self, context: Context, memory: Watched) -> dict[str, Array]:
@@ -103,14 +103,14 @@ class Bayes(ATPO):
 
 
 def deviation(joint: Array, values: Array, middle: Array) -> Array:
-    """How far the `values` of states are from `middle` [N], under joint beliefs: both [K, X, N]. [N]."""
+    """The mean distance of the `values` of states from `middle` [N] under joint beliefs, both [K, X, N]: [N]."""
     return jnp.sum(joint * jnp.abs(values - middle[None, None, :]), axis=(0, 1))
 
 
 def looks_after(models: POMDP, actions: Array) -> Array:
-    """For each state a number that stands for what may be seen there after `actions` [N]: [K, X, N].
+    """A signature of each state's observation probabilities after `actions` [N]: [K, X, N].
 
-    It is the mean of the observations' own numbers, which differ where what may be seen differs.
+    It is the expectation of a number for each observation, so states with different signatures can be distinguished.
     """
     numbers = jnp.arange(models.num_observations, dtype=models.dtype)
     weights = jnp.mod(numbers * GOLDEN, 1)

@@ -1,20 +1,20 @@
 """`joint_planner`: look-ahead on the joint belief over model and state, with particles and a fixed budget.
 
 A node is the joint belief as `particles` states of every model with weights w(k, i) of sum 1. For every action all
-particles move, and `outcomes` observations are drawn from them; each gives a node of its own, whose weights are those
-before times O(z | y, a). After `depth` steps a node is worth what the best policy to follow from then on earns,
+particles move, and `outcomes` observations are drawn from them; each gives a new node, whose weights are multiplied by
+O(z | y, a). After `depth` steps the value of a node is that of the best policy from then on,
 
     q(b, a) = r(b, a) + discount mean_z u(b_z)          u(b) = max_j sum_ki w(k, i) v_j(x_ki; k) at a leaf,
                                                                max_a q(b, a) elsewhere,
 
-where v_j(x; k) is what model j's policy earns from state x of model k. An observation that tells the models apart lets
-the maximum choose a j for each of them, so an action is paid for the information that it brings, which no mixture of
-policies does. As QMDP does, v_j sees the state, so information about the state is not paid for beyond `depth` steps.
+where v_j(x; k) is the value of model j's policy in state x of model k. An observation that distinguishes the models
+lets the maximum choose j after it, so the planner values information about the model, unlike a mixture of policies.
+v_j is a function of the state, as in QMDP, so information about the state has no value beyond `depth` steps.
 
-With tables v_j is solved before (`commit_values`: the policy is greedy in the MDP beneath model j). With simulators it
-is one rollout of `horizon` steps by the preferences of model j for every particle, with the same random numbers for all
-actions and all j. The budget is (A · outcomes)^(depth - 1) · A · particles · K steps, and in rollouts K · horizon times
-as many; it is the same for every decision, so N trials run under one vmap.
+With tables v_j is solved in advance (`commit_values`: the policy is greedy in the MDP of model j). With simulators it
+is one rollout of `horizon` steps by the preferences of model j for each particle, with common random numbers for all
+actions and all j. The budget is (A · outcomes)^(depth - 1) · A · particles · K steps, and K · horizon times as many in
+rollouts. It is the same for every decision, so N trials run under one vmap.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Node(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What does not change while a decision is planned."""
+    """The constants of one decision."""
 
     library: SimulatorLibrary
     values: Any  # [J, K, X], or () where rollouts find them

@@ -5,16 +5,15 @@ A library is one POMDP with the belief u_k(x) = p(k) b_k(x). With the models' va
     Q_1(u, a) = sum_k q_k(u_k, a)
     Q_d(u, a) = sum_k R_k(u_k, a) + sum_z P(z | u, a) max_a' Q_d-1((γ_k u'_k)_k, a')
 
-`q` takes the best action of Q_1. One step of look-ahead on the library's values is nothing else: the posterior
-cancels, so Q_1 acts as if the model were told after the next step. From depth 2 on, an action is worth more if what is
-seen after it tells the models apart, since one action a' has to serve all that are left. `lookahead` is depth 2, with
-the observations of the first step sampled: `samples` of them at evenly spaced quantiles, the same quantiles for every
-action. It chooses between the two actions that ATPO would most probably take: values that take the model for known
-like to wait until somebody tells. q_k comes from `action_values`. It grows with the size of a belief, so u need not
-sum to 1.
+`q` takes the best action of Q_1. One step of look-ahead with the library's values is the same rule: the posterior
+cancels, so Q_1 acts as if the model were known after the next step. From depth 2 on, an action is worth more if its
+observation distinguishes the models, since a single action a' follows for all remaining models. `lookahead` has depth
+2 and samples the observations of the first step: `samples` of them at evenly spaced quantiles, the same for every
+action. It chooses between the two most probable actions of ATPO, because values that assume a known model favour
+waiting. q_k comes from `action_values`. It is linear in the mass of a belief, so u need not sum to 1.
 
-Where all models that are still likely (p(k) >= `doubt`) have the same policy, there is nothing to weigh: it is
-taken, and no look-ahead is paid for. The other trials of a batch are collected into groups.
+Where all models with p(k) >= `doubt` have the same policy, that policy is followed without look-ahead. The other trials
+of a batch are collected into groups.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import typer
 from jatpo.cli.engines import Engines
 from jatpo.cli.options import Json
 from jatpo.cli.output import print_json
-from jatpo.cli.solving import print_notes, told
+from jatpo.cli.solving import note_listener, print_notes
 from jatpo.errors import JatpoError
 from jatpo.tables import Table
 
@@ -40,7 +40,7 @@ def check(
         raise JatpoError("no cluster is named: give --scheduler tcp://HOST:8786 or --workers N")
     from jatpo.cluster.agreement import COLUMNS, check
 
-    with Engines(scheduler, workers).engine(told(json)) as engine:
+    with Engines(scheduler, workers).engine(note_listener(json)) as engine:
         found = check(engine, shared)  # pyright: ignore[reportArgumentType]  # both kinds are engines of Dask
     if json:
         print_json({"workers": found.rows, "problems": found.problems})

@@ -15,7 +15,7 @@ import typer
 from jatpo.cli.options import Model, Names, Pool, chosen_sources
 from jatpo.cli.output import TEXT, Form, exports
 from jatpo.cli.progress import Progress
-from jatpo.cli.solving import DEFAULTS, Solving, print_notes, shown, solves, told
+from jatpo.cli.solving import DEFAULTS, Solving, note_listener, print_notes, shown, solves
 from jatpo.errors import JatpoError
 from jatpo.events import Event
 from jatpo.tables import Column, Table
@@ -83,7 +83,7 @@ def solve(
     rows = (_solve_at_once(names, request, seed) if plain else None) or []
     sources = chosen_sources(names) if not rows else []
     single = write is not None
-    with solving.engines.engine(told(quiet)) as engine:
+    with solving.engines.engine(note_listener(quiet)) as engine:
         for name in sources:
             chosen = "joint" if joint else model
             solutions = _solve_name(name, chosen, pool, rules, request, solving, seed, quiet, single, engine)

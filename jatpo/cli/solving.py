@@ -152,6 +152,6 @@ def print_notes(notes: Sequence[str]) -> None:
         print(folded(f"jatpo: note: {visible(text)}", sys.stderr), file=sys.stderr)
 
 
-def told(quiet: bool) -> OnEvent:
-    """A listener for what happens before there is progress: it prints notes, unless `quiet`."""
+def note_listener(quiet: bool) -> OnEvent:
+    """A listener for events before there is a progress line: it prints notes, unless `quiet`."""
     return lambda event: None if quiet or not event.note else print_notes([event.note])

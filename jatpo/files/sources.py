@@ -38,7 +38,7 @@ def load(source: Source, *, rules: str = "as_run", pool: bool = False) -> Librar
     domains. What was corrected on reading is in `notes`.
     """
     if isinstance(source, Library | SimulatorLibrary):
-        return cast(Library, source)  # of tables or of simulators: callers tell them apart by `simulated`
+        return cast(Library, source)  # of tables or of simulators: callers distinguish them by `simulated`
     text = os.fspath(source)
     check_source(text)
     name = text.partition(":")[0]

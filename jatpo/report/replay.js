@@ -239,8 +239,8 @@
       if (episode.models.length > 1) {
         const line = put(head, "p", { class: "replay-true" }, "True model: ");
         put(line, "strong", {}, episode.models[episode.truth]);
-        const told = { "true model": ", which this agent is told", library: ", which the agent has to find out", nothing: "; this agent knows no models" };
-        line.append(`${told[episode.knows] || ""}.`);
+        const knowledge = { "true model": ", which this agent knows", library: ", which the agent infers", nothing: "; this agent knows no models" };
+        line.append(`${knowledge[episode.knows] || ""}.`);
       }
     }
 
@@ -468,8 +468,8 @@
       const fact = (name, text, code = null) => {
         const row = put(this.words, "div");
         put(row, "dt", {}, name);
-        const told = put(row, "dd", {}, text);
-        if (code !== null && code.length < 24 && !text.includes(code)) put(told, "code", {}, code);
+        const value = put(row, "dd", {}, text);
+        if (code !== null && code.length < 24 && !text.includes(code)) put(value, "code", {}, code);
       };
       fact("Did", frame.did || "nothing yet: this is the start", frame.action);
       fact("Saw", frame.saw || "nothing", this.episode.sees === "observation" ? frame.observation : null);
