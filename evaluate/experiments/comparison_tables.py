@@ -14,9 +14,9 @@ COLUMNS = (
     Column("mean", align="right"),
     Column("std", align="right", optional=True),
     Column("interval", "95 % interval", align="right"),
-    Column("discounted", short="disc.", align="right"),
-    Column("published", align="right"),
-    Column("compatible", short="comp.", align="right"),
+    Column("discounted", short="disc.", align="right", optional=True),
+    Column("published", align="right", optional=True),
+    Column("compatible", short="comp.", align="right", optional=True),
     Column("relative", "relative %", align="right", optional=True),
     Column("published_relative", "published %", align="right", optional=True),
 )
@@ -30,9 +30,9 @@ OVERALL = (
     Column("agent"),
     Column("iqm", "interquartile mean", ".3f", short="IQM"),
     Column("iqm_interval", "95 % interval", align="right"),
-    Column("mean", format=".3f"),
+    Column("mean", format=".3f", optional=True),
     Column("improvement", format=".3f"),
-    Column("improvement_interval", "95 % interval", align="right"),
+    Column("improvement_interval", "95 % interval", align="right", optional=True),
 )
 
 

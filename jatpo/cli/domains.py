@@ -242,7 +242,7 @@ def _print_picture(shown: Scene, picture: str, caption: str) -> None:
         states = ", ".join(shown.states[:8]) + (", ..." if len(shown.states) > 8 else "")
         print(f"{caption}: states {states}")
     else:
-        print(f"{picture}\n\n{legend(shown.stage)}   ({caption})")
+        print(f"{picture}\n\n" + folded(f"{legend(shown.stage)}   ({caption})"))
 
 
 def _variables(built: Any) -> str:
