@@ -34,6 +34,11 @@ WORDS = {
     r"\bhow likely\b": "probability",
     r"\bchance of\b": "probability of",
     r"\ba key that means nothing\b": "unknown key",
+    r"\bbeyond doubt\b": "significantly",
+    r"\bw[io]ns? back\b": "recover",
+    r"\bwhat is so\b": "true state",
+    r"\bslips? of the pen\b": "error",
+    r"\bkeeps? to the aim\b|\bthe aims?\b|\| aim \|": "target",
 }
 SUFFIXES = (".py", ".md", ".js", ".yml", ".toml", ".cff")
 SKIP = ("tests/oracles/domains/", ".ci/words.py")

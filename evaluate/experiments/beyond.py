@@ -5,7 +5,7 @@ from the library's prior, as the upper bound assumes: that of the joint problem,
 this library and sees observations can exceed in discounted return.
 
     gap     informed Perseus minus the agent: the price of not knowing the team
-    won     (agent - ATPO) / (Perseus - ATPO) in per cent: how much of ATPO's gap is won back; only where it has one
+    won     (agent - ATPO) / (Perseus - ATPO) in per cent: the share of ATPO's gap that is recovered, where it has one
 
 With `stress`, the same agents with a wrong library (`misspecified`, and a prior that gives one model ten times the
 weight of any other, which is never the true one), and with libraries of 2 to 32 models. The Bayes-optimal agent keeps

@@ -48,8 +48,8 @@ def _between(text: str, name: str, rows: str, page: Path) -> str:
 
 
 def _returns(found: Tables) -> str:
-    """Mean returns, one line per domain, with the share of the gap won back."""
-    return _each_rules(found, "beyond", "mean return (share of ATPO's gap won back, per cent)", _return_cell)
+    """Mean returns, one line per domain, with the share of the gap recovered."""
+    return _each_rules(found, "beyond", "mean return (share of ATPO's gap recovered, per cent)", _return_cell)
 
 
 def _return_cell(row: Row) -> str:

@@ -24,6 +24,8 @@ def words():
         "lear" + "nt",
         "be" + "trays",
         "for" + " ever",
+        "beyond" + " doubt",
+        "wins" + " back",
     ],
 )
 def test_words_of_the_list_are_found(words, tmp_path, text):
