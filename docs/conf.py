@@ -12,7 +12,7 @@ project, author, release, version = "jatpo", "The jatpo authors", __version__, _
 copyright = "The jatpo authors, MIT licence"
 extensions = ["myst_nb", "sphinx.ext.autodoc"]
 source_suffix = {".md": "myst-nb"}
-exclude_patterns = ["images"]
+exclude_patterns = ["images", "site"]
 suppress_warnings = ["mystnb.unknown_mime_type"]
 
 myst_enable_extensions = ["colon_fence", "deflist"]
@@ -38,6 +38,8 @@ html_theme = "furo"
 html_title = f"jatpo {__version__}"
 html_theme_options = {"navigation_with_keys": True}
 html_copy_source = False
+html_static_path = ["site"]
+html_css_files = ["site.css"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
