@@ -1,6 +1,6 @@
 """The cells of an experiment and the session that plays them: stored chunks are loaded, missing ones played and kept.
 
-Trial i of a cell has a key made of the session's seed and i, so agents in the same scenario meet the same trials, and
+Trial i of a cell has a key made of the session's seed and i, so agents in the same scenario play the same trials, and
 a run that resumes plays the same ones as a run that was never interrupted.
 """
 

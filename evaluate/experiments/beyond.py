@@ -1,6 +1,6 @@
 """Beyond ATPO: what other rules and the Bayes-optimal agent earn with the same library, and what is the most possible.
 
-All agents meet the same trials (common random numbers), so differences between them are paired. True models are drawn
+All agents play the same trials (common random numbers), so differences between them are paired. True models are drawn
 from the library's prior, as the upper bound assumes: that of the joint problem, which no agent that has
 this library and sees observations can exceed in discounted return.
 
@@ -55,7 +55,7 @@ def no_sizes(text: str) -> tuple[int, ...]:
 class Beyond(Experiment):
     """Compare ATPO with other decision rules and the Bayes-optimal agent, with the joint problem's upper bound.
 
-    All agents meet the same trials, so differences are paired; the bound is that of the joint problem.
+    All agents play the same trials, so differences are paired; the bound is that of the joint problem.
     """
 
     name = "beyond"

@@ -1,5 +1,5 @@
 """Does training ATPO by gradient help elsewhere? Each domain with numbers that were trained on all the others, and with
-its own, which shows how much there was to gain. All agents meet the same trials, none of which was trained on.
+its own, which shows how much there was to gain. All agents play the same trials, none of which was trained on.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def evaluate(
 ) -> None:
     """Run agents in domains and compare their returns with the published ones.
 
-    Solves what is missing. All agents meet the same trials, so differences between them are paired.
+    Solves what is missing. All agents play the same trials, so differences between them are paired.
     """
     from jatpo.evaluate.experiments import Comparison
 

@@ -24,7 +24,7 @@ def plan(
     solving: Solving = DEFAULTS,
     form: Form = TEXT,
 ) -> None:
-    """Show the bytes of models, belief points, vectors and trials; exit with 2 if they do not fit."""
+    """Show the memory that models, belief points, vectors and trials need; exit with 2 if they do not fit."""
     import jax
 
     from jatpo import memory

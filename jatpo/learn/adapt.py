@@ -11,7 +11,7 @@ The fitted model is solved and joins the library, and ATPO continues with it:
     atpo_adapted_prior    both
     informed              the policy of the true model
 
-All meet the same trials, which are not the episodes that were learned from, so differences are paired. Their
+All play the same trials, which are not the episodes that were learned from, so differences are paired. Their
 intervals are over trials, for the histories that were drawn; `repeats` draws others.
 """
 
