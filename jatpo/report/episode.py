@@ -239,7 +239,8 @@ def play(
     last = int(steps["steps"][0]) if simulated else end(library.member(truth), steps["states"][0])
     posterior = steps["posterior"][0, : last + 1] if "posterior" in steps else None
     leaders = [] if posterior is None else np.argmax(posterior, axis=1).tolist()
-    parts = (episode_parts if simulated else _table_parts)(library, found, leaders)
+    parts_of: Callable[..., dict[str, Any]] = episode_parts if simulated else _table_parts
+    parts = parts_of(library, found, leaders)
     return Episode(
         title=library.name,
         agent=agent.name,
