@@ -47,7 +47,7 @@ slow: .venv/ready ## run the slow tests, and those on equal bits, with optimised
 	$(call say,slow tests)
 	@XLA_FLAGS= $(BIN)/python -m pytest -m "slow or bits" $(ARGS)
 
-chaos: .venv/ready ## attack the guarantees of docs/reliability.md for twenty minutes (ARGS=--short: two)
+chaos: .venv/ready ## attack the guarantees of docs/reliability.md for twenty minutes (ARGS=--short: two, --long: hours)
 	$(call say,chaos)
 	@$(BIN)/python -m tests.chaos.campaign $(ARGS)
 

@@ -1,6 +1,7 @@
-"""`python -m tests.chaos.campaign [--short] [--seed N] [--only NAME]`: every guarantee, the tries, the failures.
+"""`python -m tests.chaos.campaign [--short|--long] [--seed N] [--only NAME]`: every guarantee, the tries, the failures.
 
-Each part has a share of the time. A failure is printed with what repeats it; the exit code is 1 if there is one.
+Each part has a share of the time, or with `--long` and `--tries` a number of tries that it makes however long they
+take. A failure is printed with what repeats it; the exit code is 1 if there is one.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from tests.chaos import damage, fuzz, kills, places
 from tests.chaos.work import COMMANDS, Place
 
 LONG, SHORT = 1200.0, 60.0  # seconds; each part also ends its last try
+TARGETS = {"kill": 200, "interrupt": 200, "damage": 10_000, "fuzz": 1_000_000}  # tries of the long campaign
 FEW = ("evaluate", "solve graph")  # the commands of the short campaign
 
 
@@ -42,6 +44,8 @@ class Setting:
     until: float
     references: kills.References
     names: tuple[str, ...]
+    wanted: int | None = None  # tries, whatever time they take
+    tries: int = 0
     count: int = 0
 
     def place(self) -> Place:
@@ -51,8 +55,14 @@ class Setting:
         return Place(self.folder / f"try-{self.count - 1}", self.caches)
 
     def more(self) -> bool:
-        """Whether there is time for another try; there is always time for the first."""
-        return time.monotonic() < self.until
+        """Whether another try is due: there is time left, or fewer than wanted were made."""
+        return time.monotonic() < self.until if self.wanted is None else self.tries < self.wanted
+
+    def batch(self, most: int) -> tuple[float, int]:
+        """When a batch of tries ends, and the number of them, at most `most`."""
+        if self.wanted is None:
+            return self.until, most
+        return float("inf"), min(most, self.wanted - self.tries)
 
 
 PARTS = (
@@ -86,20 +96,24 @@ def main() -> int:
     """Run the parts and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--short", action="store_true", help="two minutes instead of twenty")
+    parser.add_argument("--long", action="store_true", help=f"as many tries as the targets say: {TARGETS}")
     parser.add_argument("--seconds", type=float, help="another time for all")
+    parser.add_argument("--tries", type=_tries, action="append", default=[], metavar="NAME=N")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=[part.name for part in PARTS], action="append")
     chosen = parser.parse_args()
     seconds = chosen.seconds or (SHORT if chosen.short else LONG)
     parts = [part for part in PARTS if part.name in (chosen.only or [part.name])]
     parts = [part for part in parts if part.short or chosen.only or not chosen.short]
+    wanted = {**(TARGETS if chosen.long else {}), **dict(chosen.tries)}
     names = FEW if chosen.short else tuple(COMMANDS)
     total = sum(part.share for part in parts)
     rows, failed = [], False
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
         known = kills.References(Path(folder) / "references", Path(folder) / "caches")
         for part in parts:
-            row, failures = play(part, Path(folder), chosen.seed, seconds * part.share / total, known, names)
+            share = seconds * part.share / total
+            row, failures = play(part, Path(folder), chosen.seed, share, known, names, wanted.get(part.name))
             rows.append(row)
             failed |= bool(failures)
             for text in failures[:5]:
@@ -111,21 +125,34 @@ def main() -> int:
     return int(failed)
 
 
+def _tries(text: str) -> tuple[str, int]:
+    name, _, number = text.partition("=")
+    if name not in [part.name for part in PARTS] or not number.isdigit():
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=N with one of the parts")
+    return name, int(number)
+
+
 def play(
-    part: Part, folder: Path, seed: int, seconds: float, known: kills.References, names: tuple[str, ...]
+    part: Part,
+    folder: Path,
+    seed: int,
+    seconds: float,
+    known: kills.References,
+    names: tuple[str, ...],
+    wanted: int | None = None,
 ) -> tuple[dict, list[str]]:
     """A row of the table, and the failures."""
     began = time.monotonic()
     place = folder / part.name
     place.mkdir()
     chance = random.Random(f"{seed} {part.name}")
-    setting = Setting(chance, place, folder / "caches", began + seconds, known, names)
-    tries, failures = 0, []
+    setting = Setting(chance, place, folder / "caches", began + seconds, known, names, wanted)
+    failures = []
     for found in part.tries(setting):
-        tries += 1
+        setting.tries += 1
         failures += [found] if found else []
     shutil.rmtree(place, ignore_errors=True)
-    row = {"part": part.name, "tries": tries, "failures": len(failures), "guarantee": part.guarantee}
+    row = {"part": part.name, "tries": setting.tries, "failures": len(failures), "guarantee": part.guarantee}
     return row | {"seconds": round(time.monotonic() - began)}, failures
 
 

@@ -87,7 +87,7 @@ def files(setting) -> Iterator[str | None]:
     looks = [look for look in looks if look[0].stat().st_size]
     snapshot = _snapshot(setting.folder)
     while True:
-        for _ in range(PIECE):
+        for _ in range(setting.batch(PIECE)[1]):
             path, look = setting.random.choice(looks)
             whole = path.read_bytes()
             path.write_bytes(damaged(setting.random, whole))

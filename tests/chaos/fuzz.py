@@ -15,6 +15,7 @@ from tests.chaos.damage import damaged
 from tests.chaos.work import HISTORIES, LIBRARY, TIGER
 
 SECONDS = 5  # for one file
+MOST = 20_000  # files that one process reads
 ROOM = 1 << 30  # bytes that reading may allocate
 WORDS = {
     "POMDP": "T : O R * uniform identity reset start: include exclude states: discount: values: 0.5 1 -1 1e999 nan "
@@ -44,7 +45,7 @@ def readers(setting) -> Iterator[str | None]:
     while True:
         seed = setting.random.randrange(1 << 30)
         read, write = context.Pipe(duplex=False)
-        process = context.Process(target=batch, args=(seed, setting.until, write))
+        process = context.Process(target=batch, args=(seed, write, *setting.batch(MOST)))
         process.start()
         write.close()
         tries, failures, room = 0, [], 0
@@ -66,8 +67,8 @@ def readers(setting) -> Iterator[str | None]:
             return
 
 
-def batch(seed: int, until: float, pipe, most: int = 20_000) -> None:
-    """Read files until `until`; sends the number read, the failures and the bytes that reading took."""
+def batch(seed: int, pipe, until: float, most: int) -> None:
+    """Read `most` files, or until `until`; sends the number read, the failures and the bytes that reading took."""
     from jatpo.errors import JatpoError
     from jatpo.files import load, read_policy, read_pomdp
     from jatpo.learn.jsonl import read_histories
