@@ -6,6 +6,7 @@ a run that resumes plays the same ones as a run that was never interrupted.
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,14 +14,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jax
-import numpy as np
 
-from jatpo import memory
+from jatpo import disk, memory
 from jatpo.disk import Checkpoints
 from jatpo.engine import Engine, Unit
 from jatpo.errors import JatpoError
 from jatpo.evaluate.agents.protocol import Agent, refusal
 from jatpo.evaluate.fingerprint import fingerprint
+from jatpo.evaluate.gathered import Gathered
 from jatpo.evaluate.results_store import Store
 from jatpo.evaluate.rollout import TOGETHER, chunk_size, run_chunks
 from jatpo.evaluate.scenario import Scenario
@@ -30,7 +31,8 @@ from jatpo.evaluate.trials import Trials
 from jatpo.events import Event, OnEvent, ignore
 from jatpo.tables import Row
 
-BYTES = 48  # of a trial's results while they are gathered and compared
+BYTES = 48  # of a trial on disk: 20 while it is compared, and its share of a chunk's file
+NOTED = 2  # bytes of a trial in memory, for the chunks that are to be played
 
 
 @dataclass(frozen=True)
@@ -84,44 +86,6 @@ class Pace:
         return (self._times[-1] - self._times[0]) / later if later > 0 else None
 
 
-class Gathered:
-    """The trials of a cell, filled in chunk by chunk: nothing but the arrays themselves grows with their number."""
-
-    def __init__(self, trials: int, size: int) -> None:
-        self._trials, self._size = trials, size
-        self._whole: Trials | None = None
-        self._done: set[int] = set()
-
-    @property
-    def count(self) -> int:
-        """How many chunks there are."""
-        return len(self._done)
-
-    def missing(self, num_chunks: int) -> list[int]:
-        """The numbers of the chunks that are not there."""
-        return [chunk for chunk in range(num_chunks) if chunk not in self._done]
-
-    def put(self, chunk: int, trials: Trials) -> None:
-        """Fill in a chunk; trials beyond those wanted are dropped."""
-        first = chunk * self._size
-        left = min(self._size, self._trials - first)
-        if self._whole is None:
-            self._whole = jax.tree.map(
-                lambda leaf: np.empty((self._trials, *leaf.shape[1:]), leaf.dtype), trials
-            )
-
-        def fill(whole: np.ndarray, part: np.ndarray) -> None:
-            whole[first : first + left] = part[:left]
-
-        jax.tree.map(fill, self._whole, trials)
-        self._done.add(chunk)
-
-    def trials(self) -> Trials:
-        """All of them."""
-        assert self._whole is not None  # there is at least one trial
-        return self._whole
-
-
 class Session:
     """Plays cells with one seed and, with a store, keeps their chunks. Nothing else plays trials of experiments."""
 
@@ -145,7 +109,9 @@ class Session:
                 raise JatpoError(f"there are {cell.trials} trials to play: ask for at least one")
         total = sum(cell.num_chunks for cell in able)
         trials = sum(cell.trials for cell in able)
-        memory.require(trials * BYTES, f"{title or 'the run'}: {trials} trials", "play fewer at once")
+        what, remedy = f"{title or 'the run'}: {trials} trials", "play fewer at once"
+        disk.require(trials * BYTES, self._files(), what, remedy)
+        memory.require(trials * NOTED, what, remedy)
         if able:
             self.on_event(Event(title, 0, total, {"agent": able[0].agent.name, "trials": trials}))
         if self.engine is not None:
@@ -163,7 +129,7 @@ class Session:
     def _play(self, cell: Cell, title: str, before: int, total: int) -> Played:
         """One cell; `before` of `total` chunks were finished with earlier ones."""
         began, pace = time.perf_counter(), Pace()
-        gathered = Gathered(cell.trials, chunk_size(cell.scenario.library))
+        gathered = self._gathered(cell)
 
         def report(**figures: int) -> None:
             share = before + gathered.count
@@ -172,7 +138,7 @@ class Session:
         self._take_stored(cell, gathered)
         if gathered.count:
             report(stored=gathered.count)
-        missing = gathered.missing(cell.num_chunks)
+        missing = gathered.missing()
         key = jax.random.key(self.seed if cell.seed is None else cell.seed)
         what = (cell.agent, cell.scenario, cell.solved, cell.horizon)
         for chunk, result in run_chunks(key, *what, missing, cell.record):
@@ -188,12 +154,10 @@ class Session:
     def _play_elsewhere(self, engine: Engine, cells: Sequence[Cell], title: str) -> list[Played]:
         """All cells at once: their missing chunks are units for the workers."""
         able = {number: cell for number, cell in enumerate(cells) if cell.reason is None}
-        found = {
-            number: Gathered(cell.trials, chunk_size(cell.scenario.library)) for number, cell in able.items()
-        }
+        found = {number: self._gathered(cell) for number, cell in able.items()}
         for number, cell in able.items():
             self._take_stored(cell, found[number])
-        left = {number: found[number].missing(cell.num_chunks) for number, cell in able.items()}
+        left = {number: found[number].missing() for number in able}
         total, missing = sum(cell.num_chunks for cell in able.values()), sum(map(len, left.values()))
         units, places = [], []
         for number, cell in able.items():
@@ -232,6 +196,13 @@ class Session:
             Unit(f"{label} {share[0]}", play_share, (shared, share, kept))
             for share in shares(chunks, total, engine.slots)
         ]
+
+    def _files(self) -> Path:
+        """Where files of many trials are made."""
+        return self.store.directory if self.store else Path(tempfile.gettempdir())
+
+    def _gathered(self, cell: Cell) -> Gathered:
+        return Gathered(cell.trials, chunk_size(cell.scenario.library), self._files())
 
     def _take_stored(self, cell: Cell, gathered: Gathered) -> None:
         """Put in the chunks that were played before."""

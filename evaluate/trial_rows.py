@@ -7,6 +7,8 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import overload
 
+import numpy as np
+
 from jatpo.evaluate.trials import Trials
 from jatpo.tables import Row
 
@@ -40,6 +42,13 @@ class TrialRows(Sequence[Row]):
 
     def __add__(self, more: TrialRows) -> TrialRows:
         return TrialRows([*self.parts, *more.parts])
+
+    def returns(self, most: int) -> dict[str, dict[str, np.ndarray]]:
+        """The returns of the first `most` trials, by domain and agent."""
+        found: dict[str, dict[str, np.ndarray]] = {}
+        for domain, agent, trials in self.parts:
+            found.setdefault(domain, {})[agent] = np.asarray(trials.returns[:most], np.float64)
+        return found
 
     def csv_pieces(self) -> Iterator[tuple[int, str]]:
         """The text of a CSV file in pieces, each with the number of rows so far."""

@@ -12,8 +12,10 @@ import errno
 import hashlib
 import json
 import logging
+import mmap
 import os
 import shutil
+import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -24,6 +26,7 @@ import numpy as np
 from jatpo.drafts import discard, draft_name
 from jatpo.errors import JatpoError
 from jatpo.events import Event, OnEvent, ignore
+from jatpo.memory import readable
 
 SEAL = "seal.json"  # in a checkpoint: the digest of every other file, written last
 META, EMPTY = "meta", "empty"
@@ -253,6 +256,27 @@ class Checkpoints:
 def prepare() -> None:
     """Import what saving needs. It takes seconds, which Ctrl-C would not leave for the state under way."""
     import orbax.checkpoint  # noqa: F401
+
+
+def require(count: int, directory: Path, what: str, remedy: str) -> None:
+    """Refuse work whose files of `count` bytes would not fit into `directory`."""
+    free = shutil.disk_usage(directory).free
+    if count > free:
+        raise JatpoError(
+            f"{what} needs {readable(count)} of disk and {readable(free)} are free in {directory}: {remedy}"
+        )
+
+
+def mapped(size: int, directory: Path) -> mmap.mmap:
+    """A private file of `size` bytes in `directory` without a name, as memory; all of its space is reserved."""
+    with tempfile.TemporaryFile(dir=directory) as file:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(
+                file.fileno(), 0, size
+            )  # a hole that finds no room later would end the process
+        else:
+            file.truncate(size)
+        return mmap.mmap(file.fileno(), size)
 
 
 def _check_space(directory: Path, size: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from jatpo.evaluate.trials import Trials
 from jatpo.tables import Row, Table
 
 OURS, WORST, BEST = "atpo", "random", "value_iteration"
+MOST = 1 << 14
 
 
 @register
@@ -151,14 +152,12 @@ def trial_rows(case: Case, played: Sequence[Played]) -> TrialRows:
 
 
 def overall(tables: Tables, baseline: str = OURS) -> Tables:
-    """Measures over domains (`aggregates`), where there are at least two with the agents that fix the scale."""
-    returns: dict[str, dict[str, list[float]]] = {}
-    for row in tables.get("trials", ()):
-        returns.setdefault(row["domain"], {}).setdefault(row["agent"], []).append(row["return"])
-    arrays = {
-        name: {agent: np.asarray(each) for agent, each in found.items()} for name, found in returns.items()
-    }
-    scores = aggregates.scores_of(arrays, WORST, BEST)
+    """Measures over domains (`aggregates`), where there are at least two with the agents that fix the scale.
+
+    The bootstrap draws from the first `MOST` trials of each domain.
+    """
+    trials: Any = tables.get("trials")
+    scores = aggregates.scores_of(trials.returns(MOST) if trials else {}, WORST, BEST)
     if len(next(iter(scores.values()), {})) < 2:
         return {}
     return {"aggregate": aggregates.summarise(scores, baseline), "profile": aggregates.profiles(scores)}

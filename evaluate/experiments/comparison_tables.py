@@ -120,7 +120,7 @@ def _over_domains(rows: Sequence[Row], baseline: str) -> Table:
         lines.append(line)
     notes = [
         f"improvement: the probability that a trial of {baseline} scores higher than one of the agent; "
-        "intervals by a bootstrap over trials within each domain"
+        "intervals by a bootstrap over trials (16,384 at most) within each domain"
     ]
     count = rows[0]["domains"] if rows else 0
     return Table(lines, OVERALL, f"Scores over {count} domains (random 0, value iteration 1)", notes)

@@ -39,7 +39,14 @@ def test_estimate_by_hand():
     assert (found.trials, found.mean) == (4, 3.0)
     assert found.std == pytest.approx(math.sqrt(14 / 3))
     assert found.error == pytest.approx(math.sqrt(14 / 3) / 2)
-    assert found.high - found.mean == pytest.approx(3.182 * found.error, rel=5e-3)
+    skewness = 18 / 4**3 / found.error**3  # of the mean; 18 is the sum of the third powers
+    for end, reach in ((found.low, 3.182), (found.high, -3.182)):
+        t = (found.mean - end) / found.error
+        corrected = t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
+        assert corrected == pytest.approx(reach, rel=5e-3)
+    even = statistics.estimate([1.0, 2.0, 4.0, 5.0])
+    assert even.high - even.mean == pytest.approx(3.182 * even.error, rel=5e-3)
+    assert even.mean - even.low == pytest.approx(even.high - even.mean)
 
 
 def test_weighted_strata_by_hand():
@@ -101,6 +108,37 @@ def test_intervals_cover_the_mean():
     samples = random.exponential(size=(2000, 200))
     inside = [found.low <= 1 <= found.high for found in map(statistics.estimate, samples)]
     assert 0.93 < np.mean(inside) < 0.97
+
+
+@pytest.mark.parametrize(("failing", "least"), [(0.2, 0.94), (0.1, 0.93)])
+def test_intervals_of_few_skewed_trials(failing, least):
+    """Few trials fail badly, and Student's interval of 32 leaves out their mean too often."""
+    random = np.random.default_rng(3)
+    samples = random.normal(90, 3, (2000, 32)) - 100 * (random.random((2000, 32)) < failing)
+    found = [statistics.estimate(sample) for sample in samples]
+    truth, reach = 90 - 100 * failing, statistics.quantile(31)
+    inside = np.mean([each.low <= truth <= each.high for each in found])
+    plain = np.mean([abs(each.mean - truth) <= reach * each.error for each in found])
+    assert least < inside < 0.995 and inside > plain
+
+
+def test_estimates_in_pieces_are_those_of_the_whole(monkeypatch):
+    random = np.random.default_rng(5)
+    values = random.exponential(size=(3, 1000)).astype(np.float32) + 1e3
+    strata = random.integers(3, size=1000)
+
+    def everything():
+        return [
+            statistics.estimate(values[0]),
+            statistics.estimate(values[0], strata, [1, 2, 3]),
+            statistics.difference(*values[:2]),
+            statistics.relative(values[0], values[1], values[2] + 10, strata, [3, 2, 1]),
+        ]
+
+    whole = everything()
+    monkeypatch.setattr(statistics, "BLOCK", 37)
+    for one, other in zip(everything(), whole, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9)
 
 
 def test_relative_and_its_interval():
