@@ -216,10 +216,11 @@ def _refuse_unsolvable(job: Job) -> None:
             f"model {job.number} has discount {exact.discount!r}, which is 1 in {dtype}: {remedy}"
         )
     most = float(np.abs(exact.reward).max(initial=0.0)) / (1 - exact.discount)
-    if not most < min(float(np.finfo(dtype).max) / 4, -NEVER / 10):  # less would look like padding
+    bound = min(float(np.finfo(dtype).max) / 4, -NEVER / 10)  # more would look like padding
+    if not most < bound:
         raise JatpoError(
-            f"model {job.number} has values up to {most:.2g}, which {dtype} does not hold: scale its rewards"
-            + ("" if dtype == np.float64 else f" or {remedy}")
+            f"model {job.number} has values up to {most:.2g}, and a policy holds values below {bound:.2g}: "
+            "scale its rewards"
         )
 
 

@@ -37,6 +37,7 @@ class Window:
         self.path = path
         self.bytes = np.frombuffer(self.text + PADDING, np.uint8)
         here = self.bytes[: len(self.text)]
+        _refuse_controls(here, self)
         solid, colon = here > 32, here == COLON
         edge = np.ones(len(here) + 1, bool)  # a token begins or ends before this byte, if there is one
         if len(here):
@@ -93,6 +94,16 @@ class Window:
         begin = int(self.start[first]) if first < len(self) else len(self.text)
         end = int(self.end[stop - 1]) if stop > first else begin
         return Window(self.text[begin:end], self.line_of(first), self.path)
+
+
+def _refuse_controls(text: np.ndarray, window: Window) -> None:
+    """Refuse control characters other than blanks: they would part a name without being seen."""
+    strange = np.flatnonzero((text < 32) & ((text < 9) | (text > 13)))
+    if len(strange):
+        line = window.line + window.text.count(b"\n", 0, int(strange[0]))
+        raise JatpoError(
+            f"{window.path}:{line}: found the control character {text[strange[0]]:#04x}: remove it"
+        )
 
 
 def shown(text: str, longest: int = SHOWN) -> str:

@@ -27,6 +27,9 @@ TABLES = (
 BEYOND = ("beyond", "certificates", "stress", "sizes")
 """Tables of `jatpo experiment beyond`, in the directory itself or in one called "beyond" inside it."""
 RUN = "run.json"
+AGAIN = "run the command that made it again"
+TEXTS = ("domain", "agent")  # columns that every figure of returns needs
+NUMBERS = ("mean", "low", "high", "published_mean", "published_std")
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,24 @@ def _table(path: Path, name: str, manifest: Mapping[str, Any]) -> Sequence[Row]:
     rows = read_json(path / f"{name}.json", [])
     if rows and digest_json(rows) not in manifest.get("tables", {}).get(name, ()):
         raise _changed(path / f"{name}.json")
+    _check_shape(rows, name, path / f"{name}.json")
     return [_known(row) for row in rows]
+
+
+def _check_shape(rows: Any, table: str, path: Path) -> None:
+    """Refuse what is no table: not a list of objects, or one whose columns are missing or of another kind."""
+    if not (isinstance(rows, list) and all(isinstance(row, dict) for row in rows)):
+        raise JatpoError(f"{path} is not a list of objects: {AGAIN}")
+    for number, row in enumerate(rows):
+        absent = [name for name in (*TEXTS, *NUMBERS) if table == "summary" and name not in row]
+        if absent:
+            raise JatpoError(f"row {number} of {path} has no '{absent[0]}': {AGAIN}")
+        for name in row:
+            kinds, wanted = (str, "a text") if name in TEXTS else ((int, float, type(None)), "a number")
+            if name in (*TEXTS, *NUMBERS) and not isinstance(row[name], kinds):
+                raise JatpoError(
+                    f"row {number} of {path} has {row[name]!r} as '{name}', not {wanted}: {AGAIN}"
+                )
 
 
 def _known(row: Row) -> Row:
@@ -88,4 +108,4 @@ def _sealed(path: Path) -> Mapping[str, Any]:
 
 
 def _changed(path: Path) -> JatpoError:
-    return JatpoError(f"{path} is not as it was written: run the command that made it again")
+    return JatpoError(f"{path} is not as it was written: {AGAIN}")

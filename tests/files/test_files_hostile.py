@@ -174,6 +174,17 @@ def test_control_characters_never_reach_the_terminal(tmp_path, capsys, monkeypat
     assert not [letter for letter in shown if letter != "\n" and not letter.isprintable()]
 
 
+@pytest.mark.parametrize("letter", ["\x1b[31m", "\x00", "\x07", "\x1f"])
+def test_control_characters_do_not_part_names(letter, tmp_path):
+    """They counted as blanks, so that a name with one was read as two states."""
+    path = tmp_path / "model.POMDP"
+    path.write_text(f"discount: 0.9\nvalues: reward\nstates: left{letter}x right\nactions: go\n")
+    with pytest.raises(
+        JatpoError, match=rf"model.POMDP:3: found the control character 0x{ord(letter[0]):02x}"
+    ):
+        read_pomdp(path)
+
+
 def test_grids_that_do_not_fit_are_refused_before_they_are_built():
     with pytest.raises(JatpoError, match=r"needs .* of memory"):
         domains.make("gridworld", width=3000)

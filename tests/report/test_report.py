@@ -11,11 +11,12 @@ from xml.etree import ElementTree
 import pytest
 
 from jatpo.cli.main import run
+from jatpo.disk import digest_json, sealed
 from jatpo.errors import JatpoError
 from jatpo.report import html_tables, page, style, verdict
 from jatpo.report.figures import FIGURES
 from jatpo.report.panels import assemble, draw_panel
-from jatpo.report.results import Results, load
+from jatpo.report.results import NUMBERS, Results, load
 from jatpo.report.schedule import Schedule, Step
 from report_rows import contrast, made, write
 
@@ -176,6 +177,32 @@ def test_plot_draws_what_there_is(tmp_path, capsys):
     ):
         assert run(["plot", str(tmp_path), *arguments]) == 2
         assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"rows": 1}, "not a list of objects"),
+        ([1, 2], "not a list of objects"),
+        ([[]], "not a list of objects"),
+        ("text", "not a list of objects"),
+        ([{"domain": "x"}], "row 0 of .* has no 'agent'"),
+        ([{"domain": "x", "agent": "y", "mean": 1.0}], "has no 'low'"),
+        ([{"agent": ["y"]}], "'y'.* as 'agent', not a text"),
+        ([{"mean": {}}], "as 'mean', not a number"),
+    ],
+)
+def test_tables_of_the_wrong_shape_are_refused(rows, message, tmp_path, capsys):
+    whole = [{"domain": "x", "agent": "y", **dict.fromkeys(NUMBERS)}]
+    partial = isinstance(rows, list) and rows and isinstance(rows[0], dict) and "domain" not in rows[0]
+    content = [{**whole[0], **rows[0]}] if partial else rows
+    (tmp_path / "summary.json").write_text(json.dumps(content))
+    manifest = {"format": 2, "tables": {"summary": [digest_json(content)]}}
+    (tmp_path / "manifest.json").write_text(json.dumps(sealed(manifest)))
+    with pytest.raises(JatpoError, match=message):
+        load(tmp_path)
+    assert run(["plot", str(tmp_path)]) == 2
+    assert "summary.json" in capsys.readouterr().err
 
 
 def test_a_schedule_learns_its_pace():
