@@ -148,9 +148,12 @@ def play(
     chance = random.Random(f"{seed} {part.name}")
     setting = Setting(chance, place, folder / "caches", began + seconds, known, names, wanted)
     failures = []
-    for found in part.tries(setting):
-        setting.tries += 1
-        failures += [found] if found else []
+    try:
+        for found in part.tries(setting):
+            setting.tries += 1
+            failures += [found] if found else []
+    except Exception as error:  # of the campaign: the other parts are worth their tries
+        failures.append(f"the campaign stopped here: {type(error).__name__}: {error}")
     shutil.rmtree(place, ignore_errors=True)
     row = {"part": part.name, "tries": setting.tries, "failures": len(failures), "guarantee": part.guarantee}
     return row | {"seconds": round(time.monotonic() - began)}, failures

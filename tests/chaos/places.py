@@ -104,7 +104,11 @@ def _shown(place: Place, arguments: list[str], environment: dict[str, str], kind
             ["-c", *arguments][1:], environment=environment, stdin=None, close_fds=True
         )
         return code, out + error
-    if kind == "user" and os.getuid() == 0 and _readable_by_others(sys.prefix):
+    if (
+        kind == "user"
+        and os.getuid() == 0
+        and all(map(_readable_by_others, (sys.prefix, os.path.realpath(sys.executable))))
+    ):
         os.chmod(place.root, 0o755)
         code, out, error = place.run(arguments, environment=environment, user=NOBODY, group=NOBODY)
         return code, out + error
