@@ -6,10 +6,11 @@
     numbers   = representation.expectation(belief, values)                    sum_x b(x) values(..., x)
     state     = representation.mode(belief), representation.sample(key, belief)
 
-The methods are kernels for one belief in one model. `start_library` and `update_library` lift them to K models and N
-trials, the trial being the last axis. An exact representation ignores its keys, which may then be None; a particle
-filter needs them. `model` is a POMDP, or whatever the representation can predict with. An impossible observation leaves
-the predicted belief and a log evidence of -inf, as in `jatpo.filter`.
+The methods are kernels for one belief in one model; those with `columns` in their name take N beliefs, the trial being
+the last axis, and have a default that is right and may be slow. `start_library` and `update_library` lift them to K
+models. An exact representation ignores its keys, which may then be None; a particle filter needs them. `model` is a
+POMDP, or whatever the representation can predict with. An impossible observation leaves the predicted belief and a log
+evidence of -inf, as in `jatpo.filter`.
 
 A representation that drops probability keeps count of it. With u the probability of the observations so far and the
 state, as kept, and m the probability that was dropped on the way, `missing` is an upper bound of m / sum(u):
@@ -23,6 +24,7 @@ log of the share that was kept at the start.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -45,6 +47,10 @@ class Diagnostics(NamedTuple):
 
 class Representation:
     """One way to hold a belief: a frozen dataclass of static sizes with the methods below."""
+
+    branches = (
+        False  # whether `cond` chooses what to do: under `vmap` all would be done, so beliefs take turns
+    )
 
     def start(self, key: Array | None, model: Any) -> Belief:
         """The belief before the first action."""
@@ -84,6 +90,35 @@ class Representation:
         predicted = self.predict(first, model, belief, action)
         return self.weigh(second, model, predicted, action, observation)
 
+    def update_columns(
+        self, keys: Array | None, model: Any, beliefs: Belief, actions: Array, observations: Array
+    ) -> tuple[Belief, Array, Diagnostics]:
+        """`update` of N beliefs [..., N] under actions and observations [N]; log evidence and diagnostics [N]."""
+
+        def one(key: Array | None, belief: Belief, action: Array, observation: Array) -> Any:
+            return self.update(key, model, belief, action, observation)
+
+        return self._of_columns(one, keys, beliefs, actions, observations)
+
+    def expectation_columns(self, beliefs: Belief, values: Array) -> Array:
+        """`expectation` of N beliefs [..., N]: [..., N]."""
+        return self._of_columns(lambda belief: self.expectation(belief, values), beliefs)
+
+    def dense_columns(self, beliefs: Belief, num_states: int) -> Array:
+        """`dense` of N beliefs [..., N]: [X, N]."""
+        return self._of_columns(lambda belief: self.dense(belief, num_states), beliefs)
+
+    def _of_columns(self, kernel: Callable, *columns: Any) -> Any:
+        """`kernel` of every column of arrays [..., N]; a lone one stays without an axis of its own."""
+        if jax.tree.leaves(columns)[0].shape[-1] == 1:
+            found = kernel(*jax.tree.map(lambda leaf: leaf[..., 0], columns))
+            return jax.tree.map(lambda leaf: leaf[..., None], found)
+        if not self.branches:
+            return jax.vmap(kernel, -1, -1)(*columns)
+        rows = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, -1, 0), columns)
+        found = jax.lax.map(lambda row: kernel(*row), rows)
+        return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), found)
+
 
 def after_weighing(missing: Array, evidence: Array, highest: Array) -> Array:
     """`missing` after an observation of that `evidence` [], whose likelihood is `highest` [] at most in any state."""
@@ -105,6 +140,13 @@ def _largest(missing: Array) -> Array:
 def error_bound(missing: Array) -> Array:
     """The total variation between a belief and the exact one, at most."""
     return missing / (1 + missing)
+
+
+def each_model(representation: Representation, kernel: Callable, *stacked: Any) -> Any:
+    """`kernel` of every model's part of arrays [K, ...], at once or one after another."""
+    if representation.branches:
+        return jax.lax.map(lambda parts: kernel(*parts), stacked)
+    return jax.vmap(kernel)(*stacked)
 
 
 def start_library(
@@ -131,6 +173,8 @@ def update_library(
     observations: Array,
 ) -> tuple[Belief, Array, Diagnostics]:
     """Beliefs [K, ..., N] after actions and observations [N], the log evidence [K, N], and diagnostics [K, N]."""
-    of_models = jax.vmap(representation.update, in_axes=(None, 0, 0, None, None))
-    of_trials = jax.vmap(of_models, in_axes=(0, None, -1, 0, 0), out_axes=-1)
-    return of_trials(keys, library.models, beliefs, actions, observations)
+
+    def of_model(model: Any, own: Belief) -> tuple[Belief, Array, Diagnostics]:
+        return representation.update_columns(keys, model, own, actions, observations)
+
+    return each_model(representation, of_model, library.models, beliefs)

@@ -1,8 +1,8 @@
 """A dense belief until all but `epsilon` of it fits a list of states, then the list; dense again when it overflows.
 
 A step drops at most `epsilon`: a list whose next step would drop more is written out as a dense belief first. The two
-forms are branches of `jax.lax.cond`, of which one belief at a time runs one; under `vmap` both run, so K models are
-mapped one after another (`jax.lax.map`) where this representation is to save time.
+forms are branches of `jax.lax.cond`, of which one belief at a time runs one; under `vmap` both would run, so K models
+and N trials take turns (`branches`).
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ class Compacting(Representation):
 
     capacity: int
     epsilon: float = 1e-6
+
+    branches = True
 
     @property
     def _listed(self) -> Support:

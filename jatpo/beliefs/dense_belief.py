@@ -48,3 +48,19 @@ class Dense(Representation):
     def dense(self, belief: Array, num_states: int) -> Array:
         del num_states
         return belief
+
+    def update_columns(
+        self, keys: Array | None, model: POMDP, beliefs: Array, actions: Array, observations: Array
+    ) -> tuple[Array, Array, Diagnostics]:
+        del keys
+        after, log_evidence = filter.update_columns(model, beliefs, actions, observations)
+        nothing = jnp.zeros_like(log_evidence)
+        size = jnp.sum(after > 0, axis=0).astype(after.dtype)
+        return after, log_evidence, Diagnostics(nothing, nothing, size)
+
+    def expectation_columns(self, beliefs: Array, values: Array) -> Array:
+        return values @ beliefs
+
+    def dense_columns(self, beliefs: Array, num_states: int) -> Array:
+        del num_states
+        return beliefs

@@ -175,12 +175,18 @@ def test_a_library_in_many_trials_is_each_alone(name, keyed):
     )
     assert log_evidence.shape == diagnostics.missing.shape == (3, 2)
     assert jax.tree.map(jnp.shape, begun) == jax.tree.map(jnp.shape, after)
+    values = np.random.default_rng(1).normal(size=(2, library.num_states)).astype(np.float32)
     for k, truth in enumerate(truths):
         for n, (a, z) in enumerate(zip(actions, observations, strict=True)):
             (wanted,), (evidence,) = filtering.history(*truth[:2], truth.initial, [a], [z])
             own = jax.tree.map(lambda leaf, k=k, n=n: leaf[k, ..., n], after)
             found = representation.dense(own, library.num_states)
             np.testing.assert_allclose(found[: truth.sizes[1]], wanted, rtol=1e-4, atol=1e-6)
+            columns = jax.tree.map(lambda leaf, k=k: leaf[k], after)
+            written = representation.dense_columns(columns, library.num_states)
+            np.testing.assert_array_equal(written[:, n], found)
+            means = representation.expectation_columns(columns, values)
+            np.testing.assert_allclose(means[:, n], values @ found, rtol=1e-4, atol=1e-5)
             np.testing.assert_allclose(log_evidence[k, n], evidence, rtol=1e-4, atol=1e-6)
 
 

@@ -5,8 +5,10 @@ from functools import cache
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from jatpo import POMDP, beliefs
+from jatpo.library import Library
 
 STEPS = 10_000
 SHIFT = 20  # all numbers of the model are multiples of 1 / SHIFT
@@ -72,6 +74,36 @@ def test_nothing_is_lost_in_ten_thousand_steps():
 
 def test_nothing_is_lost_in_double_precision(x64):
     compared(1e-11)
+
+
+def test_trials_side_by_side_are_each_alone():
+    """Columns whose states lie on different levels."""
+    library, scaled = Library.from_models([model()]), beliefs.Scaled()
+    hints = np.stack([np.repeat([0, 1, 0], 150), np.repeat([1, 0, 1], 150), seen()[5800:6250]], axis=1)
+
+    def step(held, z):
+        held, evidence, _ = beliefs.update_library(scaled, None, library, held, jnp.zeros(3, jnp.int32), z)
+        return held, (jax.vmap(scaled.log, -1, -1)(jax.tree.map(lambda leaf: leaf[0], held)), evidence[0])
+
+    start = beliefs.start_library(scaled, None, library, 3)
+    logs, evidence = jax.jit(lambda z: jax.lax.scan(step, start, z)[1])(jnp.asarray(hints, jnp.int32))
+    assert np.isfinite(evidence).all()
+    for n in range(3):
+        np.testing.assert_allclose(logs[:, :, n], filtered(scaled, hints[:, n]), rtol=1e-5, atol=1e-4)
+
+
+def test_an_observation_that_only_the_least_probable_states_explain():
+    """Certain that it is not state 1 by 300 hints, then what only state 1 shows: its evidence is far below 1e-38."""
+    sensor = np.array([[[0.9, 0.1, 0.0], [0.1, 0.8, 0.1]]])
+    made = POMDP.from_dense(np.eye(2)[None], sensor, np.zeros((2, 1)), [0.5, 0.5], 0.9)
+    scaled = beliefs.Scaled()
+    step = jax.jit(lambda belief, z: scaled.update(None, made, belief, jnp.int32(0), z)[:2])
+    belief = scaled.start(None, made)
+    for _ in range(300):
+        belief, _ = step(belief, jnp.int32(0))
+    belief, evidence = step(belief, jnp.int32(2))
+    assert float(evidence) == pytest.approx(300 * np.log(1 / 9) + np.log(0.1), abs=1e-2)
+    np.testing.assert_array_equal(scaled.dense(belief, 2), [0, 1])
 
 
 def test_evidence_brings_a_static_state_back():
