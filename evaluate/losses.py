@@ -105,7 +105,7 @@ def history_losses(
     def step(memory: Mixture, taken: tuple[Array, Array]) -> tuple[Mixture, Sums]:
         policies = agent.model_policies(context, memory)[..., 0]  # [K, A]
         posterior = jnp.exp(memory.log_posterior[:, 0])
-        loss = losses(model, policy, memory.beliefs[truth, :, 0])
+        loss = losses(model, policy, agent.written_out(context, memory).beliefs[truth, :, 0])
         ours, best = (mixture_loss(weights, policies, loss) for weights in (posterior, certain))
         recorded = (taken[0][None], taken[1][None], None)
         after, _ = turn(agent, context, memory, keys, lambda _: recorded)

@@ -76,9 +76,11 @@ def agent(
 ) -> Player:
     """A player for a robot's loop: an agent, or its name, with a library, its name, or one that is solved.
 
-    What is not solved yet is solved as the commands do (`jatpo.solve.defaults`), and kept where they keep it.
+    A loop may never end, so an agent of jatpo that is given by name holds beliefs that lose no state
+    (`jatpo.beliefs.Scaled`) where it can; an `Agent` is taken as it is. What is not solved yet is solved as the
+    commands do (`jatpo.solve.defaults`), and kept where they keep it.
     """
-    chosen = catalogue.get(agent) if isinstance(agent, str) else agent
+    chosen = catalogue.without_horizon(catalogue.get(agent)) if isinstance(agent, str) else agent
     if isinstance(library, Solved):
         solved = library
     else:

@@ -46,11 +46,15 @@ def action_probabilities(policy: Policy, belief: Array, num_actions: int, tie: f
 
 def action_probabilities_columns(policy: Policy, beliefs: Array, num_actions: int, tie: float = TIE) -> Array:
     """`action_probabilities` of every column of `beliefs` [X, B]: [A, B]."""
-    scores = policy.vectors @ beliefs  # [V, B]
+    return scores_columns_to_probabilities(policy.vectors @ beliefs, policy.actions, num_actions, tie)
+
+
+def scores_columns_to_probabilities(
+    scores: Array, actions: Array, num_actions: int, tie: float = TIE
+) -> Array:
+    """`scores_to_probabilities` of every column of `scores` [V, B]: [A, B]."""
     winning = scores >= jnp.max(scores, axis=0, keepdims=True) - tie
-    one_hot = (policy.actions[None, :] == jnp.arange(num_actions, dtype=jnp.int32)[:, None]).astype(
-        scores.dtype
-    )
+    one_hot = (actions[None, :] == jnp.arange(num_actions, dtype=jnp.int32)[:, None]).astype(scores.dtype)
     chosen = (one_hot @ winning.astype(scores.dtype) > 0).astype(scores.dtype)
     return chosen / jnp.sum(chosen, axis=0, keepdims=True)
 

@@ -14,18 +14,21 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from jatpo import filter
-from jatpo.evaluate.agents.protocol import Context, Defaults, agent_class
+from jatpo.beliefs import Dense, Representation, each_model, start_library, update_library
+from jatpo.evaluate.agents.protocol import Context, Defaults, agent_class, static
 from jatpo.filter import safe_log
-from jatpo.solve.policy import Policy, action_probabilities_columns
+from jatpo.library import Library
+from jatpo.solve.policy import Policy, scores_columns_to_probabilities
 
 
 class Mixture(NamedTuple):
     """Beliefs, log posterior, and of the last step the log evidence; how often nothing explained it."""
 
-    beliefs: Array  # [K, X, N]
+    beliefs: Any  # [K, X, N], or what another representation holds, [K, ..., N]
     log_posterior: Array  # [K, N]
     log_evidence: Array  # [N]
     impossible: Array  # [N] int32
@@ -42,6 +45,7 @@ class ATPO(Defaults):
     flat: bool | Array = False  # start from a uniform p whatever the prior
     name: str = "atpo"
     knows: str = "library"
+    belief: Representation = static(default=Dense())  # how the belief in every model is held
     sees = "observation"
     needs = ("policies",)
 
@@ -53,7 +57,7 @@ class ATPO(Defaults):
         members = (prior > 0).astype(prior.dtype)
         uniform = members / jnp.sum(members, axis=0, keepdims=True)
         return Mixture(
-            filter.initial(context.library, num_trials),
+            self.start_beliefs(context, num_trials),
             safe_log(jnp.where(self.flat, uniform, prior)),
             jnp.zeros(num_trials, prior.dtype),
             jnp.zeros(num_trials, jnp.int32),
@@ -68,29 +72,76 @@ class ATPO(Defaults):
         """pi_k(a | b_k) of every model [K, A, N]."""
         policies: Policy = context.solved["policies"]
         num_actions = context.actions.shape[0]
-        return jax.vmap(lambda p, b: action_probabilities_columns(p, b, num_actions))(
-            policies, memory.beliefs
+        scores = self.expectations(memory, policies.vectors)  # [K, V, N]
+        return jax.vmap(lambda own, actions: scores_columns_to_probabilities(own, actions, num_actions))(
+            scores, policies.actions
         )
+
+    def start_beliefs(self, context: Context, num_trials: int) -> Any:
+        """Every model's start belief [K, ..., N]."""
+        if self.belief.plain:
+            return filter.initial(context.library, num_trials)
+        return start_library(self.belief, None, context.library, num_trials)
+
+    def expectations(self, memory: Mixture, values: Array) -> Array:
+        """sum_x b_k(x) values(k, ..., x) of every model [K, ..., N], for `values` [K, ..., X]."""
+        return each_model(self.belief, self.belief.expectation_columns, memory.beliefs, values)
+
+    def written_out(self, context: Context, memory: Mixture) -> Mixture:
+        """The memory with the probability of every state [K, X, N] for its beliefs."""
+        num_states = context.library.num_states
+
+        def of_model(beliefs: Any) -> Array:
+            return self.belief.dense_columns(beliefs, num_states)
+
+        return memory._replace(beliefs=each_model(self.belief, of_model, memory.beliefs))
 
     def update(self, keys: Array, context: Context, memory: Any, actions: Array, seen: Array) -> Any:
         """Filter every model's belief, then weigh the models by their evidence."""
         del keys
-        dtype = memory.beliefs.dtype
+        dtype = memory.log_posterior.dtype
         floor, temper = jnp.asarray(self.floor, dtype), jnp.asarray(self.temper, dtype)
-        beliefs, evidence = filter.update_library(context.library, memory.beliefs, actions, seen, floor)
+        library, beliefs = context.library, memory.beliefs
+        if self.belief.plain:
+            beliefs, evidence = filter.update_library(library, beliefs, actions, seen, floor)
+        else:
+            beliefs, evidence, _ = update_library(self.belief, None, library, beliefs, actions, seen)
         members = context.prior > 0
         log_posterior, total = filter.posterior(memory.log_posterior, evidence, members, floor, temper)
         impossible = memory.impossible + (total == -jnp.inf).astype(jnp.int32)
         return Mixture(beliefs, log_posterior, total, impossible)
 
     def report(self, context: Context, memory: Any) -> dict[str, Array]:
-        """Posterior, entropy, log evidence, impossible steps and beliefs."""
+        """Posterior, entropy, log evidence, impossible steps and beliefs, and how good these are where that varies."""
+        own = {} if self.belief.plain else self._quality(memory)
         return {
             **report_posterior(context, memory.log_posterior),
             "log_evidence": memory.log_evidence,
             "impossible": memory.impossible,
-            "beliefs": memory.beliefs,
+            "beliefs": self.written_out(context, memory).beliefs,
+            **own,
         }
+
+    def _quality(self, memory: Mixture) -> dict[str, Array]:
+        """The states with weight, and the bound of what was dropped to what is kept: [K, N]."""
+
+        def of_model(beliefs: Any) -> dict[str, Array]:
+            def one(belief: Any) -> dict[str, Array]:
+                return {"effective_size": self.belief.size(belief), "missing": self.belief.missing(belief)}
+
+            return self.belief.of_columns(one, beliefs)
+
+        return each_model(self.belief, of_model, memory.beliefs)
+
+    def refuses(self, library: Library) -> str | None:
+        """Why the representation of its beliefs cannot be used, or None."""
+        if not isinstance(self.belief, Representation) or not self.belief.of_tables:
+            return f"belief={self.belief!r} cannot hold beliefs of tables: use one of jatpo.beliefs, such as Scaled()"
+        if self.belief.plain:
+            return None
+        if not isinstance(self.floor, jax.core.Tracer) and np.any(np.asarray(self.floor) > 0):
+            return f"belief={self.belief!r} takes no floor, and floor={self.floor}: set one of them to its default"
+        return self.belief.refuses(library)
 
 
 def Informed(**parameters: Any) -> ATPO:

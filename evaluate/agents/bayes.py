@@ -65,8 +65,9 @@ class Bayes(ATPO):
         Where that is the `idle` action again, and forever it would earn less than the lower bound, ATPO's policy.
         """
         del keys
-        own, num_actions = memory.mixture, context.actions.shape[0]
-        joint, policies = joint_beliefs(own), self.model_policies(context, own)
+        policies, num_actions = self.model_policies(context, memory.mixture), context.actions.shape[0]
+        own = self.written_out(context, memory.mixture)
+        joint = joint_beliefs(own)
         whole, flattened = flat(context.solved["joint"], joint)
         together = action_probabilities_columns(whole, flattened, num_actions)
         value = jnp.max(whole.vectors @ flattened, axis=0)
@@ -86,8 +87,8 @@ class Bayes(ATPO):
         probability in each state as in the mixture, and so have all other observations.
         """
         after, models = super().update(keys, context, memory.mixture, actions, seen), context.library.models
-        joint = joint_beliefs(after)
-        change = jnp.sum(jnp.abs(joint - joint_beliefs(memory.mixture)), axis=(0, 1))
+        before, joint = (joint_beliefs(self.written_out(context, own)) for own in (memory.mixture, after))
+        change = jnp.sum(jnp.abs(joint - before), axis=(0, 1))
         likelihood = jax.vmap(lambda model: filter.likelihood_columns(model.observation, actions, seen))(
             models
         )

@@ -18,6 +18,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jatpo.beliefs import Dense, Scaled
 from jatpo.errors import unknown
 from jatpo.evaluate.agents.atpo import ATPO, Informed, RandomPicker
 from jatpo.evaluate.agents.bayes import Bayes
@@ -64,6 +65,15 @@ def choose_agents(agents: Sequence[str | Agent] = PAPER, preset: str = "exact") 
     chosen: list[Any] = [get(each) if isinstance(each, str) else each for each in dict.fromkeys(agents)]
     floor = PRESETS[preset]
     return [dataclasses.replace(agent, floor=floor) if hasattr(agent, "floor") else agent for agent in chosen]
+
+
+def without_horizon(agent: Agent) -> Agent:
+    """One of jatpo's agents with beliefs in which no state is lost however long it runs; another's as it is."""
+    own: Any = agent
+    if not hasattr(own, "belief") or not type(own).__module__.startswith("jatpo."):
+        return agent
+    exact = own.belief == Dense() and own.floor == 0
+    return dataclasses.replace(own, belief=Scaled()) if exact else agent
 
 
 _BUILT_IN: tuple[Callable[[], Agent], ...] = (

@@ -139,7 +139,7 @@ class Lookahead(ATPO):
         posterior = jnp.exp(memory.log_posterior)
         doubtful = differ(policies, posterior, jnp.asarray(self.doubt, posterior.dtype))
         mixed = mix(memory.log_posterior, policies)
-        joint = posterior[:, None, :] * memory.beliefs
+        joint = posterior[:, None, :] * self.written_out(context, memory).beliefs
         candidates, allowed = _candidates(mixed, self.most)
         size = min(GROUP, joint.shape[2])
         order = jnp.argsort(~doubtful, stable=True)

@@ -71,7 +71,7 @@ class Commit(ATPO):
     def init(self, keys: Array, context: Context, seen: None) -> Committed:
         """ATPO's start, and the first model to follow."""
         memory = super().init(keys, context, seen)
-        return Committed(memory, _most_promising(context, memory))
+        return Committed(memory, self._most_promising(context, memory))
 
     def act(self, keys: Array, context: Context, memory: Committed) -> Array:
         """The policy of the model that is followed [A, N]."""
@@ -88,17 +88,16 @@ class Commit(ATPO):
         own = jnp.take_along_axis(after.log_posterior, memory.followed[None, :], axis=0)[0]
         loyalty = jnp.asarray(self.loyalty, own.dtype)
         stays = (own > -jnp.inf) & (own >= largest + safe_log(loyalty))
-        return Committed(after, jnp.where(stays, memory.followed, _most_promising(context, after)))
+        return Committed(after, jnp.where(stays, memory.followed, self._most_promising(context, after)))
 
     def report(self, context: Context, memory: Committed) -> dict[str, Array]:
         """What ATPO reports, and the model that is followed."""
         return {**super().report(context, memory.mixture), "followed": memory.followed}
 
-
-def _most_promising(context: Context, memory: Mixture) -> Array:
-    """The model with the largest p(k) v_k(b_k) [N]; values are counted from the lowest of any state."""
-    values = jnp.max(context.solved["q"], axis=2)  # [K, X]
-    lowest = jnp.min(jnp.where(context.library.state_mask, values, jnp.inf))
-    worth = jnp.einsum("kx,kxn->kn", values - lowest, memory.beliefs)
-    posterior = jnp.exp(memory.log_posterior)
-    return jnp.argmax(jnp.where(posterior > 0, posterior * worth, -1), axis=0).astype(jnp.int32)
+    def _most_promising(self, context: Context, memory: Mixture) -> Array:
+        """The model with the largest p(k) v_k(b_k) [N]; values are counted from the lowest of any state."""
+        values = jnp.max(context.solved["q"], axis=2)  # [K, X]
+        lowest = jnp.min(jnp.where(context.library.state_mask, values, jnp.inf))
+        worth = self.expectations(memory, values - lowest)
+        posterior = jnp.exp(memory.log_posterior)
+        return jnp.argmax(jnp.where(posterior > 0, posterior * worth, -1), axis=0).astype(jnp.int32)

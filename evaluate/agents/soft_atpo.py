@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from jatpo import filter
 from jatpo.evaluate.agents.atpo import ATPO, Mixture
 from jatpo.evaluate.agents.protocol import Context, agent_class, static
 from jatpo.filter import log_total, safe_log
@@ -44,12 +43,13 @@ class SoftATPO(ATPO):
         tilted = jnp.where(members, safe_log(prior) + tilt * start_scores(context), -jnp.inf)
         total, _ = log_total(tilted, members)
         nothing_yet = jnp.zeros(num_trials, prior.dtype), jnp.zeros(num_trials, jnp.int32)
-        return Mixture(filter.initial(context.library, num_trials), tilted - total[None, :], *nothing_yet)
+        return Mixture(self.start_beliefs(context, num_trials), tilted - total[None, :], *nothing_yet)
 
     def model_policies(self, context: Context, memory: Mixture) -> Array:
         """pi_k(a | b_k) of every model [K, A, N]."""
-        temperature = jnp.asarray(self.temperature, memory.beliefs.dtype)
-        return jax.vmap(lambda values: soften(values, temperature))(model_values(context, memory))
+        temperature = jnp.asarray(self.temperature, memory.log_posterior.dtype)
+        values = model_values(context, self.written_out(context, memory))
+        return jax.vmap(lambda values: soften(values, temperature))(values)
 
 
 def start_scores(context: Context) -> Array:

@@ -3,6 +3,7 @@
 from jatpo.beliefs.belief_protocol import (
     Diagnostics,
     Representation,
+    each_model,
     error_bound,
     start_library,
     update_library,
@@ -22,6 +23,7 @@ __all__ = [
     "ScaledBelief",
     "Support",
     "SupportBelief",
+    "each_model",
     "error_bound",
     "start_library",
     "update_library",

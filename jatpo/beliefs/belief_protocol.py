@@ -48,9 +48,9 @@ class Diagnostics(NamedTuple):
 class Representation:
     """One way to hold a belief: a frozen dataclass of static sizes with the methods below."""
 
-    branches = (
-        False  # whether `cond` chooses what to do: under `vmap` all would be done, so beliefs take turns
-    )
+    plain = False  # whether beliefs [X] are numbers that `jatpo.filter` updates, with a floor if wanted
+    of_tables = True  # whether `model` may be a POMDP
+    branches = False  # whether `cond` chooses what to do; `vmap` would do all of it, so beliefs take turns
 
     def start(self, key: Array | None, model: Any) -> Belief:
         """The belief before the first action."""
@@ -82,6 +82,19 @@ class Representation:
         """The probability of every state [X], for reports; no kernel needs it."""
         raise NotImplementedError
 
+    def size(self, belief: Belief) -> Array:
+        """The number of states with weight [], or the effective number of particles."""
+        raise NotImplementedError
+
+    def missing(self, belief: Belief) -> Array:
+        """The bound of all that was dropped to what is kept []; 0 where a belief is exact."""
+        return jnp.zeros((), jnp.result_type(float))
+
+    def refuses(self, library: Library) -> str | None:
+        """Why it cannot hold beliefs of the models of a library of tables, or None."""
+        del library
+        return None
+
     def update(
         self, key: Array | None, model: Any, belief: Belief, action: Array, observation: Array
     ) -> tuple[Belief, Array, Diagnostics]:
@@ -98,17 +111,17 @@ class Representation:
         def one(key: Array | None, belief: Belief, action: Array, observation: Array) -> Any:
             return self.update(key, model, belief, action, observation)
 
-        return self._of_columns(one, keys, beliefs, actions, observations)
+        return self.of_columns(one, keys, beliefs, actions, observations)
 
     def expectation_columns(self, beliefs: Belief, values: Array) -> Array:
         """`expectation` of N beliefs [..., N]: [..., N]."""
-        return self._of_columns(lambda belief: self.expectation(belief, values), beliefs)
+        return self.of_columns(lambda belief: self.expectation(belief, values), beliefs)
 
     def dense_columns(self, beliefs: Belief, num_states: int) -> Array:
         """`dense` of N beliefs [..., N]: [X, N]."""
-        return self._of_columns(lambda belief: self.dense(belief, num_states), beliefs)
+        return self.of_columns(lambda belief: self.dense(belief, num_states), beliefs)
 
-    def _of_columns(self, kernel: Callable, *columns: Any) -> Any:
+    def of_columns(self, kernel: Callable, *columns: Any) -> Any:
         """`kernel` of every column of arrays [..., N]; a lone one stays without an axis of its own."""
         if jax.tree.leaves(columns)[0].shape[-1] == 1:
             found = kernel(*jax.tree.map(lambda leaf: leaf[..., 0], columns))

@@ -15,7 +15,8 @@ from jax import Array
 
 from jatpo.beliefs.belief_protocol import Diagnostics, Representation, after_dropping, after_weighing
 from jatpo.beliefs.dense_belief import Dense
-from jatpo.beliefs.support_belief import Support, SupportBelief
+from jatpo.beliefs.support_belief import Support, SupportBelief, lists_needed
+from jatpo.library import Library
 from jatpo.model import POMDP
 from jatpo.pytree import pytree
 
@@ -96,10 +97,16 @@ class Compacting(Representation):
             return belief, log_evidence, dropped
 
         belief, log_evidence, dropped = jax.lax.cond(predicted.listed, by_list, by_state)
-        found = Diagnostics(dropped, belief.support.missing, self._size(belief))
+        found = Diagnostics(dropped, belief.support.missing, self.size(belief))
         return belief, log_evidence + jnp.log1p(-dropped), found
 
-    def _size(self, belief: CompactingBelief) -> Array:
+    def missing(self, belief: CompactingBelief) -> Array:
+        return belief.support.missing
+
+    def refuses(self, library: Library) -> str | None:
+        return lists_needed(self, library)
+
+    def size(self, belief: CompactingBelief) -> Array:
         dtype = belief.full.dtype
         return jax.lax.cond(
             belief.listed,

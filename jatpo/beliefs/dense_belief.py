@@ -18,6 +18,8 @@ from jatpo.storage import pick
 class Dense(Representation):
     """The probability of every state."""
 
+    plain = True
+
     def start(self, key: Array | None, model: POMDP) -> Array:
         del key
         return model.initial
@@ -33,8 +35,7 @@ class Dense(Representation):
         weights = model.observation.likelihood(action, observation)
         beliefs, log_evidence = filter.condition(predicted[:, None], weights[:, None])[:2]
         nothing = jnp.zeros((), predicted.dtype)
-        size = jnp.sum(beliefs > 0).astype(predicted.dtype)
-        return beliefs[:, 0], log_evidence[0], Diagnostics(nothing, nothing, size)
+        return beliefs[:, 0], log_evidence[0], Diagnostics(nothing, nothing, self.size(beliefs[:, 0]))
 
     def expectation(self, belief: Array, values: Array) -> Array:
         return values @ belief
@@ -44,6 +45,9 @@ class Dense(Representation):
 
     def sample(self, key: Array, belief: Array) -> Array:
         return pick(jax.random.uniform(key, (), belief.dtype), belief)
+
+    def size(self, belief: Array) -> Array:
+        return jnp.sum(belief > 0).astype(belief.dtype)
 
     def dense(self, belief: Array, num_states: int) -> Array:
         del num_states

@@ -80,6 +80,9 @@ class Scaled(Representation):
         del num_states
         return _plain(beliefs)
 
+    def size(self, belief: ScaledBelief) -> Array:
+        return jnp.sum(belief.mantissa > 0).astype(belief.mantissa.dtype)
+
     def log(self, belief: ScaledBelief) -> Array:
         """The logarithm of the probability of every state [X]."""
         order = belief.level.astype(belief.mantissa.dtype) * _log_step(belief.mantissa)

@@ -16,9 +16,12 @@ from jax import Array
 
 from jatpo import filter
 from jatpo.beliefs.belief_protocol import Diagnostics, Representation, after_dropping, after_weighing
+from jatpo.library import Library
 from jatpo.model import POMDP
 from jatpo.pytree import pytree
 from jatpo.storage import pick
+
+GATHERED = 1 << 22  # numbers that are gathered at once for expectations
 
 
 @pytree
@@ -64,8 +67,8 @@ class Support(Representation):
         del key
         whole, log_evidence = self.weigh_all(model, predicted, action, observation)
         belief, dropped = self.shortened(whole, model.num_states)
-        size = belief.count.astype(belief.weights.dtype)
-        return belief, log_evidence + jnp.log1p(-dropped), Diagnostics(dropped, belief.missing, size)
+        found = Diagnostics(dropped, belief.missing, self.size(belief))
+        return belief, log_evidence + jnp.log1p(-dropped), found
 
     def weigh_all(
         self, model: POMDP, predicted: SupportBelief, action: Array, observation: Array
@@ -118,6 +121,30 @@ class Support(Representation):
     def dense(self, belief: SupportBelief, num_states: int) -> Array:
         empty = jnp.zeros(num_states, belief.weights.dtype)
         return empty.at[belief.states].add(belief.weights, mode="drop")
+
+    def expectation_columns(self, beliefs: SupportBelief, values: Array) -> Array:
+        """A few trials at a time: each gathers C columns of `values`."""
+        together = max(GATHERED // max(values.size // values.shape[-1] * self.capacity, 1), 1)
+        rows = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, -1, 0), beliefs)
+        found = jax.lax.map(lambda own: self.expectation(own, values), rows, batch_size=together)
+        return jnp.moveaxis(found, 0, -1)
+
+    def size(self, belief: SupportBelief) -> Array:
+        return belief.count.astype(belief.weights.dtype)
+
+    def missing(self, belief: SupportBelief) -> Array:
+        return belief.missing
+
+    def refuses(self, library: Library) -> str | None:
+        return lists_needed(self, library)
+
+
+def lists_needed(representation: Representation, library: Library) -> str | None:
+    """Why a list of states cannot be moved in a library, or None."""
+    if library.models.transition.lists_successors:
+        return None
+    kept = f"{library.name} has storage '{library.models.storage}'"
+    return f"belief={representation!r} needs lists of successors, and {kept}: build it with storage='blocked'"
 
 
 def merge(states: Array, weights: Array, num_states: int) -> tuple[Array, Array, Array]:

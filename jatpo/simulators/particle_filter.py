@@ -74,6 +74,8 @@ class Particles(Representation):
     resample_below: float = 0.5
     floor: float = 1e-6
 
+    of_tables = False
+
     def __post_init__(self) -> None:
         if self.proposal not in PROPOSALS:
             raise unknown("proposal", self.proposal, PROPOSALS)

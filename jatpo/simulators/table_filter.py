@@ -18,6 +18,8 @@ class OnTable(Representation):
 
     representation: Representation = Dense()  # noqa: RUF009 - frozen
 
+    of_tables = False
+
     def start(self, key: Array | None, model: TabularSimulator) -> Any:
         own = dataclasses.replace(model.world, initial=model.start)
         return self.representation.start(key, own)

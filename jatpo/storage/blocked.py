@@ -90,6 +90,10 @@ class SuccessorLists(Transition):
     def sample(self, uniform: Array, state: Array, action: Array) -> Array:
         return self.successor[action, state, pick(uniform, self.probability[action, state])]
 
+    @property
+    def lists_successors(self) -> bool:
+        return True
+
     def successors(self, states: Array, action: Array) -> tuple[Array, Array]:
         return self.successor[action, states], self.probability[action, states]
 

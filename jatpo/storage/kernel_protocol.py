@@ -116,6 +116,11 @@ class Transition(Stored):
         rows = jax.vmap(self.row, (0, None))(states, action)
         return jnp.broadcast_to(jnp.arange(self.num_states, dtype=jnp.int32), rows.shape), rows
 
+    @property
+    def lists_successors(self) -> bool:
+        """Whether `successors` names the states that may follow, and not all states."""
+        return False
+
     def sample(self, uniform: Array, state: Array, action: Array) -> Array:
         """A successor of `state` []."""
         return pick(uniform, self.row(state, action))

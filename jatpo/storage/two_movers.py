@@ -100,6 +100,10 @@ class MoversTransition(Transition):
         pairs = jnp.where(self.solved[team], values[-1], pairs)
         return jnp.append(pairs.reshape(-1), values[-1])
 
+    @property
+    def lists_successors(self) -> bool:
+        return True
+
     def successors(self, states: Array, action: Array) -> tuple[Array, Array]:
         team, last = self._team(action), self.num_states - 1
         cell, place = jnp.divmod(jnp.minimum(states, last - 1), self.num_cells)

@@ -1,5 +1,6 @@
 """What every agent must do, ours, a user's two and one from outside the package; and which are refused."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from jax import Array
 
 import tiny_domain
 from agent_tasks import call, context, keys, ready, same_size
+from jatpo import beliefs
 from jatpo.cli.main import run as command
 from jatpo.errors import JatpoError
 from jatpo.evaluate.agents import ATPO, Random, agent_class, catalogue
@@ -122,6 +124,26 @@ def test_contract(name, contract_task):
     alone = played(contract_task, agent, seed=0, trials=1)
     np.testing.assert_array_equal(alone.actions[:, 0], batch.actions[:, 0])
     np.testing.assert_allclose(alone.probabilities[..., 0], batch.probabilities[..., 0], atol=1e-5)
+
+
+REPRESENTATIONS = {
+    "scaled": beliefs.Scaled(),
+    "support": beliefs.Support(5),
+    "compacting": beliefs.Compacting(3, 0.0),
+}
+
+
+@pytest.mark.parametrize("representation", REPRESENTATIONS)
+@pytest.mark.parametrize("name", [name for name, agent in ALL_AGENTS.items() if hasattr(agent, "belief")])
+def test_with_room_for_all_states_the_representation_of_beliefs_changes_nothing(
+    name, representation, contract_task
+):
+    """The same actions, and the same probabilities up to rounding."""
+    agent = ALL_AGENTS[name]
+    held = dataclasses.replace(agent, belief=REPRESENTATIONS[representation])
+    plain, other = (played(contract_task, own, seed=0, trials=6) for own in (agent, held))
+    np.testing.assert_array_equal(other.actions, plain.actions)
+    np.testing.assert_allclose(other.probabilities, plain.probabilities, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["random", "moody"])

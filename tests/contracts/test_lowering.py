@@ -68,7 +68,7 @@ def test_filter(name):
     lowered(filter.update_columns, model, held, what, what)
 
 
-@pytest.mark.parametrize("representation", [beliefs.Support(4), beliefs.Compacting(4)])
+@pytest.mark.parametrize("representation", [beliefs.Support(4), beliefs.Compacting(4), beliefs.Scaled()])
 @pytest.mark.parametrize("name", ["blocked", "movers"])
 def test_listed_beliefs(name, representation):
     library = Library.from_models([MODELS[name]()])
