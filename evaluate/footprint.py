@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import jax
+import jax.numpy as jnp
+
 from jatpo import memory
+from jatpo.beliefs import Dense, Representation
 from jatpo.errors import JatpoError
 from jatpo.evaluate.rollout import chunk_size
 from jatpo.library import Library
 from jatpo.solve.base import Solver
 
 NUMBER_BYTES = 4  # of an index
+DENSE = Dense()
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,9 @@ class Part:
         return self.number * self.each
 
 
-def footprint(library: Library, solver: Solver, vectors: int, devices: int) -> list[Part]:
+def footprint(
+    library: Library, solver: Solver, vectors: int, devices: int, belief: Representation = DENSE
+) -> list[Part]:
     """The parts of a library that is solved by `solver` and played with policies of `vectors` vectors."""
     item, states = library.prior.dtype.itemsize, library.num_states
     largest = max(model.nbytes for model in library.members)
@@ -48,13 +55,24 @@ def footprint(library: Library, solver: Solver, vectors: int, devices: int) -> l
         for name, number, size, option in solver.reserve(each.num_states, each.num_actions, item)
     ]
     trials = chunk_size(library)
-    held = library.num_models * states * item
+    held = library.num_models * belief_bytes(belief, library)
     return [
         *parts,
         Part("play", "policies", library.num_models * vectors, states * item + NUMBER_BYTES),
         Part("play", "the world and the library of each device", devices, 2 * library.num_models * largest),
-        Part("play", "beliefs and their successors, for each trial", devices * trials, 3 * held),
+        Part("play", "beliefs and their successors, for each trial", devices * trials, held),
     ]
+
+
+def belief_bytes(belief: Representation, library: Library) -> int:
+    """Bytes of a belief in the largest model, and of what it becomes, before and after an observation."""
+    model = max(library.members, key=lambda own: own.num_states)
+    held = jax.eval_shape(lambda own: belief.start(None, own), model)
+    moved = jax.eval_shape(lambda own, now: belief.predict(None, own, now, jnp.int32(0)), model, held)
+    now, after = (
+        sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(part)) for part in (held, moved)
+    )
+    return now + 2 * after
 
 
 def stage_bytes(parts: Sequence[Part]) -> dict[str, int]:

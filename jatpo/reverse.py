@@ -1,4 +1,4 @@
-"""Refuse forward mode with a sentence where a custom backward pass allows reverse mode only.
+"""Refuse forward mode, or any gradient, with a sentence where JAX's own message does not say what to do.
 
 `jax.jvp`, `jax.jacfwd` and `jax.linearize` of a function with a custom backward pass fail with a message that does not
 say what to do. `reverse_only` marks the arguments of such a function: its tangent may be transposed, never evaluated.
@@ -6,6 +6,7 @@ say what to do. `reverse_only` marks the arguments of such a function: its tange
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NoReturn
 
 import jax
@@ -47,5 +48,25 @@ def reverse_only(tree: Any) -> Any:
 
     def mark(leaf: Any) -> Any:
         return _marked(leaf) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else leaf
+
+    return jax.tree.map(mark, tree)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _constant(array: jax.Array, sentence: str) -> jax.Array:
+    del sentence
+    return array
+
+
+@_constant.defjvp
+def _refuse_all(sentence: str, *_: Any) -> NoReturn:
+    raise TypeError(sentence)
+
+
+def no_gradient(tree: Any, sentence: str) -> Any:
+    """`tree`, whose floating arrays refuse to be differentiated, in either mode, with `sentence`."""
+
+    def mark(leaf: Any) -> Any:
+        return _constant(leaf, sentence) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else leaf
 
     return jax.tree.map(mark, tree)

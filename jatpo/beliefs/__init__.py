@@ -10,6 +10,7 @@ from jatpo.beliefs.belief_protocol import (
 )
 from jatpo.beliefs.compacting_belief import Compacting, CompactingBelief
 from jatpo.beliefs.dense_belief import Dense
+from jatpo.beliefs.named_belief import representation
 from jatpo.beliefs.scaled_belief import Scaled, ScaledBelief
 from jatpo.beliefs.support_belief import Support, SupportBelief
 
@@ -25,6 +26,7 @@ __all__ = [
     "SupportBelief",
     "each_model",
     "error_bound",
+    "representation",
     "start_library",
     "update_library",
 ]

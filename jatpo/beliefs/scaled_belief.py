@@ -6,7 +6,8 @@ rounding of its mantissa, since levels are whole numbers. B is half of the expon
 float32), so that a mantissa in [2^-B, 1] leaves room for the probabilities that it is multiplied with.
 
 P is applied to one level after the other, the most probable first. Nearly always one level holds all states, and a step
-then costs little more than with `Dense`. Levels are counted at run time, so gradients do not pass through `predict`.
+then costs little more than with `Dense`. Levels are counted at run time, so gradients do not pass through `predict`:
+they are refused with a sentence.
 """
 
 from __future__ import annotations
@@ -22,9 +23,13 @@ from jax import Array
 from jatpo import filter
 from jatpo.beliefs.belief_protocol import Diagnostics, Representation
 from jatpo.model import POMDP
+from jatpo.reverse import no_gradient
 from jatpo.storage import Transition, pick
 
 NO_LEVEL = 2**31 - 1
+SENTENCE = (
+    "gradients do not pass through beliefs of jatpo.beliefs.Scaled: differentiate with Dense(), the default"
+)
 
 
 class ScaledBelief(NamedTuple):
@@ -99,7 +104,7 @@ def _lone(columns: Any) -> Any:
 
 def _predicted(transition: Transition, beliefs: ScaledBelief, actions: Array) -> ScaledBelief:
     """sum_x b(x) P(y | x, a) of every column [X, N], level by level, of which 0 is never empty."""
-    mantissa, level = beliefs
+    transition, (mantissa, level) = no_gradient((transition, beliefs), SENTENCE)
 
     def of_level(own: Array) -> ScaledBelief:
         within = jnp.where(level == own[None, :], mantissa, 0)

@@ -21,13 +21,16 @@ def plan(
     devices: Annotated[
         int | None, typer.Option(min=1, help="Devices to play on; default: those of this machine.")
     ] = None,
+    belief: Annotated[
+        str, typer.Option(help="How agents hold beliefs: dense, scaled, support=N or compacting=N.")
+    ] = "dense",
     solving: Solving = DEFAULTS,
     form: Form = TEXT,
 ) -> None:
     """Show the memory that models, belief points, vectors and trials need; exit with 2 if they do not fit."""
     import jax
 
-    from jatpo import memory
+    from jatpo import beliefs, memory
     from jatpo.evaluate import footprint
     from jatpo.files import load_tables
     from jatpo.solve.defaults import choose_for
@@ -35,7 +38,7 @@ def plan(
     library = load_tables(name, rules=rules)
     choice = choose_for(library, solving.request())
     number = jax.local_device_count() if devices is None else devices
-    parts = footprint.footprint(library, choice.solver, vectors, number)
+    parts = footprint.footprint(library, choice.solver, vectors, number, beliefs.representation(belief))
     free, needed = memory.free_bytes(), footprint.stage_bytes(parts)
     rows: list[tuple[str, str, int | None, str | None]] = [
         (TITLES[part.stage], part.name, part.number, memory.readable(part.nbytes)) for part in parts

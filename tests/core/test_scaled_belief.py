@@ -1,5 +1,6 @@
 """A belief with exponents keeps what the mathematics keeps: against whole numbers of any size over 10,000 steps."""
 
+import dataclasses
 from functools import cache
 
 import jax
@@ -104,6 +105,20 @@ def test_an_observation_that_only_the_least_probable_states_explain():
     belief, evidence = step(belief, jnp.int32(2))
     assert float(evidence) == pytest.approx(300 * np.log(1 / 9) + np.log(0.1), abs=1e-2)
     np.testing.assert_array_equal(scaled.dense(belief, 2), [0, 1])
+
+
+@pytest.mark.parametrize("transform", [jax.grad, jax.jacfwd])
+def test_gradients_are_refused_with_a_sentence(transform):
+    made, scaled = model(), beliefs.Scaled()
+
+    def evidence(initial):
+        start = scaled.start(None, dataclasses.replace(made, initial=initial))
+        return scaled.update(None, made, start, jnp.int32(0), jnp.int32(1))[1]
+
+    with pytest.raises(TypeError, match=r"Scaled: differentiate with Dense\(\)"):
+        transform(evidence)(made.initial)
+    aside = jax.grad(lambda number: number * evidence(made.initial))(jnp.float32(2))
+    assert float(aside) == pytest.approx(float(evidence(made.initial)))
 
 
 def test_evidence_brings_a_static_state_back():

@@ -6,10 +6,10 @@ import jax
 import numpy as np
 import pytest
 
-from jatpo import memory
+from jatpo import beliefs, memory
 from jatpo.cli.main import run
 from jatpo.errors import JatpoError
-from jatpo.evaluate.footprint import Part, check, footprint, remedies, stage_bytes
+from jatpo.evaluate.footprint import Part, belief_bytes, check, footprint, remedies, stage_bytes
 from jatpo.library import Library
 from jatpo.solve import SOLVERS
 from jatpo.solve.driver import solve_models
@@ -32,6 +32,23 @@ def test_the_parts_are_those_of_the_arrays():
     assert parts["belief points"].nbytes == 7 * 5 * 4
     assert parts["policies"].nbytes == 2 * 3 * (5 * 4 + 4)
     assert parts["models stacked"].nbytes >= sum(leaf.nbytes for leaf in jax.tree.leaves(library.models))
+
+
+def test_beliefs_are_those_of_the_representation():
+    """X = 5 states: a belief and what it becomes twice, that again with levels, and lists of states and weights."""
+    model = build(example("hard zeros"), "blocked")
+    library, successors = Library.from_models([model]), model.transition.successor.shape[-1]
+    listed = 2 * (4 + 4) + 4 + 4
+    wanted = {"dense": 60, "scaled": 120, "support=2": listed + 2 * (2 * successors * 8 + 8)}
+    assert {name: belief_bytes(beliefs.representation(name), library) for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    "text", ["sparse", "support", "support=0", "support=many", "dense=3", "compacting=-1", ""]
+)
+def test_unknown_representations_are_refused(text, capsys):
+    assert run(["plan", "ntu", "--belief", text]) == 2
+    assert "belief" in capsys.readouterr().err
 
 
 def test_stages_are_added_to_the_models():
@@ -76,6 +93,8 @@ def test_the_command(capsys, monkeypatch):
     assert np.isclose(
         sum(part["bytes"] for part in told["parts"] if part["stage"] != "play"), told["needed"]["solve"]
     )
+    assert run(["plan", "ntu", "--json", "--belief", "support=8"]) == 0
+    assert json.loads(capsys.readouterr().out)["needed"]["play"] < told["needed"]["play"]
     monkeypatch.setattr(memory, "free_bytes", lambda: 6_000_000)
     assert run(["plan", "ntu"]) == 2
     output = capsys.readouterr()
