@@ -243,6 +243,32 @@ def posterior(
     return after, jnp.where(explicable, explained, -jnp.inf)
 
 
+def posterior_carried(
+    log_posterior: Array, rest: Array, log_evidence: Array, members: Array, temper: Array
+) -> tuple[Array, Array, Array]:
+    """`posterior` without a floor, and the next `rest` [K, N]: what rounding took from the log posterior, to be added.
+
+    log p(k) of a model that is out of favour for thousands of steps is a large number, to which small ones are added.
+    In single precision their last places are then lost, at every step the same way. Here they are carried along.
+    """
+    none = jnp.zeros((), log_posterior.dtype)
+    after, explained = posterior(log_posterior, log_evidence, members, none, temper)
+    moved = (after > -jnp.inf) & (temper > 0) & (explained > -jnp.inf)[None, :]
+    before, found = (jnp.where(moved, part, 0) for part in (log_posterior, log_evidence))
+    weighed, first = _exact_sum(before, temper * found)
+    total, _ = log_total(weighed, moved)
+    _, second = _exact_sum(weighed, -total[None, :])
+    after_all, left = _exact_sum(jnp.where(moved, after, 0), rest + first + second)
+    return jnp.where(moved, after_all, after), explained, jnp.where(moved, left, rest)
+
+
+def _exact_sum(one: Array, other: Array) -> tuple[Array, Array]:
+    """The rounded sum, and what rounding took from it (Knuth's two-sum)."""
+    total = one + other
+    kept = total - one
+    return total, (one - (total - kept)) + (other - kept)
+
+
 def log_total(logs: Array, held: Array) -> tuple[Array, Array]:
     """log sum exp [N] over those of `logs` [K, N] that are held, 0 where none is, and whether one is [N]."""
     some = jnp.any(held, axis=0)

@@ -32,6 +32,7 @@ class Mixture(NamedTuple):
     log_posterior: Array  # [K, N]
     log_evidence: Array  # [N]
     impossible: Array  # [N] int32
+    rest: Any = ()  # [K, N], see `filter.posterior_carried`; () with plain beliefs
 
 
 @agent_class
@@ -52,16 +53,18 @@ class ATPO(Defaults):
     def init(self, keys: Array, context: Context, seen: None) -> Any:
         """Every model's start belief, and the prior."""
         del seen
-        num_trials = keys.shape[0]
         prior = context.prior
         members = (prior > 0).astype(prior.dtype)
         uniform = members / jnp.sum(members, axis=0, keepdims=True)
-        return Mixture(
-            self.start_beliefs(context, num_trials),
-            safe_log(jnp.where(self.flat, uniform, prior)),
-            jnp.zeros(num_trials, prior.dtype),
-            jnp.zeros(num_trials, jnp.int32),
-        )
+        return self.begin(context, keys.shape[0], safe_log(jnp.where(self.flat, uniform, prior)))
+
+    def begin(self, context: Context, num_trials: int, log_prior: Array) -> Mixture:
+        """Every model's start belief with a log prior [K, N]."""
+        nothing_yet = jnp.zeros(num_trials, log_prior.dtype), jnp.zeros(num_trials, jnp.int32)
+        if self.belief.plain:
+            return Mixture(filter.initial(context.library, num_trials), log_prior, *nothing_yet)
+        beliefs = start_library(self.belief, None, context.library, num_trials)
+        return Mixture(beliefs, log_prior, *nothing_yet, jnp.zeros_like(log_prior))
 
     def act(self, keys: Array, context: Context, memory: Any) -> Array:
         """sum_k p(k) pi_k(a | b_k) [A, N]."""
@@ -76,12 +79,6 @@ class ATPO(Defaults):
         return jax.vmap(lambda own, actions: scores_columns_to_probabilities(own, actions, num_actions))(
             scores, policies.actions
         )
-
-    def start_beliefs(self, context: Context, num_trials: int) -> Any:
-        """Every model's start belief [K, ..., N]."""
-        if self.belief.plain:
-            return filter.initial(context.library, num_trials)
-        return start_library(self.belief, None, context.library, num_trials)
 
     def expectations(self, memory: Mixture, values: Array) -> Array:
         """sum_x b_k(x) values(k, ..., x) of every model [K, ..., N], for `values` [K, ..., X]."""
@@ -101,15 +98,17 @@ class ATPO(Defaults):
         del keys
         dtype = memory.log_posterior.dtype
         floor, temper = jnp.asarray(self.floor, dtype), jnp.asarray(self.temper, dtype)
-        library, beliefs = context.library, memory.beliefs
+        library, beliefs, members = context.library, memory.beliefs, context.prior > 0
         if self.belief.plain:
             beliefs, evidence = filter.update_library(library, beliefs, actions, seen, floor)
+            after = *filter.posterior(memory.log_posterior, evidence, members, floor, temper), ()
         else:
             beliefs, evidence, _ = update_library(self.belief, None, library, beliefs, actions, seen)
-        members = context.prior > 0
-        log_posterior, total = filter.posterior(memory.log_posterior, evidence, members, floor, temper)
+            known = memory.log_posterior, memory.rest
+            after = filter.posterior_carried(*known, evidence, members, temper)
+        log_posterior, total, rest = after
         impossible = memory.impossible + (total == -jnp.inf).astype(jnp.int32)
-        return Mixture(beliefs, log_posterior, total, impossible)
+        return Mixture(beliefs, log_posterior, total, impossible, rest)
 
     def report(self, context: Context, memory: Any) -> dict[str, Array]:
         """Posterior, entropy, log evidence, impossible steps and beliefs, and how good these are where that varies."""
@@ -139,7 +138,7 @@ class ATPO(Defaults):
             return f"belief={self.belief!r} cannot hold beliefs of tables: use one of jatpo.beliefs, such as Scaled()"
         if self.belief.plain:
             return None
-        if not isinstance(self.floor, jax.core.Tracer) and np.any(np.asarray(self.floor) > 0):
+        if np.any(np.asarray(self.floor) > 0):
             return f"belief={self.belief!r} takes no floor, and floor={self.floor}: set one of them to its default"
         return self.belief.refuses(library)
 

@@ -37,13 +37,12 @@ class SoftATPO(ATPO):
     def init(self, keys: Array, context: Context, seen: None) -> Mixture:
         """Every model's start belief, and the tilted prior."""
         del seen
-        num_trials, prior = keys.shape[0], context.prior
+        prior = context.prior
         members = prior > 0
         tilt = jnp.asarray(self.tilt, prior.dtype)
         tilted = jnp.where(members, safe_log(prior) + tilt * start_scores(context), -jnp.inf)
         total, _ = log_total(tilted, members)
-        nothing_yet = jnp.zeros(num_trials, prior.dtype), jnp.zeros(num_trials, jnp.int32)
-        return Mixture(self.start_beliefs(context, num_trials), tilted - total[None, :], *nothing_yet)
+        return self.begin(context, keys.shape[0], tilted - total[None, :])
 
     def model_policies(self, context: Context, memory: Mixture) -> Array:
         """pi_k(a | b_k) of every model [K, A, N]."""

@@ -1,6 +1,7 @@
 """The belief filter, every path against the enumeration of state paths."""
 
 import dataclasses
+import math
 from contextlib import nullcontext
 from functools import cache
 
@@ -388,3 +389,43 @@ def test_long_histories_stay_normalised():
     now, logs = jax.lax.scan(advance, model.initial, jnp.arange(1000, dtype=jnp.int32))
     np.testing.assert_array_equal(now, np.eye(5)[-1])
     np.testing.assert_allclose(logs, np.log(0.25), rtol=1e-5)
+
+
+UNEVEN = np.array(
+    [[17, 2, 1], [11, 3, 6]]
+)  # twentieths: the probabilities of three hints in two static models
+LONG = {
+    "70 and back": np.repeat([0, 2], [70, 17]),
+    "one way, then the other": np.repeat([0, 2], [8100, 1900]),
+    "noise": np.random.default_rng(0).choice(3, size=10_000, p=[0.7, 0.12, 0.18]),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_the_posterior_over_static_models_in_ten_thousand_steps(name):
+    """Against whole numbers of any size: what rounding takes from each step is carried, so that it does not add up."""
+    hints = LONG[name]
+    logs = jnp.log(jnp.asarray(UNEVEN / 20, jnp.float32))
+    members, one, none = jnp.ones((2, 1), bool), jnp.float32(1), jnp.float32(0)
+
+    def step(carry, hint):
+        (plain, held, rest), evidence = carry, logs[:, hint][:, None]
+        plain, _ = filter.posterior(plain, evidence, members, none, one)
+        held, _, rest = filter.posterior_carried(held, rest, evidence, members, one)
+        return (plain, held, rest), (plain[0, 0] - plain[1, 0], held[0, 0] - held[1, 0])
+
+    even = jnp.log(jnp.full((2, 1), 0.5, jnp.float32))
+    run = jax.jit(lambda seen: jax.lax.scan(step, (even, even, jnp.zeros((2, 1))), seen)[1])
+    plain, carried = (np.asarray(odds, np.float64) for odds in run(jnp.asarray(hints)))
+    at = np.linspace(0, len(hints) - 1, 100).astype(int)
+    wanted = np.array([log_odds(hints[: t + 1]) for t in at])
+    largest = np.abs(wanted).max()
+    assert (np.abs(carried[at] - wanted) <= 2e-7 * (1 + largest)).all()
+    assert (np.abs(plain[at] - wanted) <= len(hints) * largest * 2**-24).all()  # the stated bound
+
+
+def log_odds(hints):
+    """Of the first model against the second, from whole numbers."""
+    counts = [int(count) for count in np.bincount(hints, minlength=3)]
+    first, second = (math.prod(int(p) ** n for p, n in zip(row, counts, strict=True)) for row in UNEVEN)
+    return math.log(first) - math.log(second)
