@@ -316,7 +316,7 @@ def test_the_examples_of_the_documentation_run(monkeypatch, tmp_path, capsys, re
     docs = Path(__file__).parent.parent.parent / "docs"
     text = "".join((docs / name).read_text() for name in ("agents.md", "experiments.md"))
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     names = {"__name__": "__main__"}
     for block in blocks:
         exec(compile(block, "agents.md", "exec"), names)
