@@ -290,10 +290,10 @@ def test_player_errors_name_the_remedy():
         Player(Informed(), models, solved)
     with pytest.raises(JatpoError, match="different state spaces"):
         Player(BOPA(), models, {"q": None})
+    seeing = Player(ValueIteration(), models, {"q": jnp.zeros((2, 5, 3), jnp.float32)}, true_model=1)
+    with pytest.raises(JatpoError, match="sees the state: give it"):  # no episode can begin by itself
+        seeing.act()
     player = Player(ATPO(), models, solved)
-    with pytest.raises(JatpoError, match=r"call reset\(\) first"):
-        player.act()
-    player.reset()
     with pytest.raises(JatpoError, match="did you mean 'down'"):
         player.observe("dwn", "a")
     with pytest.raises(JatpoError, match="sees the observation: give it"):
