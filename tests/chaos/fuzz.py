@@ -16,6 +16,7 @@ from tests.chaos.work import HISTORIES, LIBRARY, TIGER
 
 SECONDS = 5  # for one file
 MOST = 20_000  # files that one process reads
+LONGEST = 1000  # characters of a word before it is repeated: what makes the files needs little memory too
 ROOM = 1 << 30  # bytes that reading may allocate
 WORDS = {
     "POMDP": "T : O R * uniform identity reset start: include exclude states: discount: values: 0.5 1 -1 1e999 nan "
@@ -144,7 +145,7 @@ def _mutated(chance: random.Random, kind: str, data: bytes) -> bytes:
     elif what == 3:
         tokens[at] = str(chance.choice((0, -1, 1e300, 10 ** chance.randrange(30), 0.1))).encode()
     else:
-        tokens[at] *= chance.choice((2, 30, 1000))
+        tokens[at] = tokens[at][:LONGEST] * chance.choice((2, 30, 1000))
     lines[place] = b" ".join(tokens)
     if chance.random() < 0.1:
         lines.insert(chance.randrange(len(lines)), chance.choice(lines))
