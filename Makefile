@@ -19,7 +19,7 @@ demo: .venv/ready ## reproduce the paper on three small domains, with a report t
 	@$(BIN)/jatpo reproduce $(DEMO)
 
 shell: .venv/ready ## open a shell in which jatpo and python are those of .venv
-	@bash --rcfile <(cat ~/.bashrc 2>/dev/null; echo 'source .venv/bin/activate') -i
+	@bash --rcfile <(cat ~/.bashrc 2>/dev/null || true; echo 'source .venv/bin/activate') -i
 
 docs: .venv/ready-docs ## build the site in build/docs/html, tutorials executed
 	$(call say,documentation)
