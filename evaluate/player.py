@@ -77,15 +77,17 @@ def agent(
     """A player for a robot's loop: an agent, or its name, with a library, its name, or one that is solved.
 
     A loop may never end, so an agent of jatpo that is given by name holds beliefs that lose no state
-    (`jatpo.beliefs.Scaled`) where it can; an `Agent` is taken as it is. What is not solved yet is solved as the
-    commands do (`jatpo.solve.defaults`), and kept where they keep it.
+    (`jatpo.beliefs.Scaled`) where it can, in models of up to 20,000 states; an `Agent` is taken as it is. What is not
+    solved yet is solved as the commands do (`jatpo.solve.defaults`), and kept where they keep it.
     """
-    chosen = catalogue.without_horizon(catalogue.get(agent)) if isinstance(agent, str) else agent
+    chosen = catalogue.get(agent) if isinstance(agent, str) else agent
     if isinstance(library, Solved):
         solved = library
     else:
         loaded = library if isinstance(library, Library) else load(library)
         solved = Solved(loaded, options=options or SolveOptions())
+    if isinstance(agent, str) and not solved.library.simulated:
+        chosen = catalogue.without_horizon(chosen, solved.library.num_states)
     return Player(chosen, solved.library, solved, prior=prior, true_model=true_model, seed=seed)
 
 

@@ -67,10 +67,20 @@ def choose_agents(agents: Sequence[str | Agent] = PAPER, preset: str = "exact") 
     return [dataclasses.replace(agent, floor=floor) if hasattr(agent, "floor") else agent for agent in chosen]
 
 
-def without_horizon(agent: Agent) -> Agent:
-    """One of jatpo's agents with beliefs in which no state is lost however long it runs; another's as it is."""
+MOST_STATES = 20_000  # of a model for which a player by name holds `Scaled` beliefs
+
+
+def without_horizon(agent: Agent, num_states: int) -> Agent:
+    """One of jatpo's agents with beliefs in which no state is lost however long it runs; another's as it is.
+
+    In larger models the tails of beliefs take many levels, and a step as many times as long: it is as it is there, too.
+    """
     own: Any = agent
-    if not hasattr(own, "belief") or not type(own).__module__.startswith("jatpo."):
+    if (
+        num_states > MOST_STATES
+        or not hasattr(own, "belief")
+        or not type(own).__module__.startswith("jatpo.")
+    ):
         return agent
     exact = own.belief == Dense() and own.floor == 0
     return dataclasses.replace(own, belief=Scaled()) if exact else agent

@@ -73,15 +73,16 @@ def test_players_by_name_lose_nothing():
         player.observe(0, hint)
     assert player.beliefs[0, 1] == pytest.approx(1, abs=0.01)
     for name in ("commit", "lookahead", "bayes", "soft_atpo", "perseus"):
-        assert catalogue.without_horizon(catalogue.get(name)).belief == beliefs.Scaled()
-    assert catalogue.without_horizon(ATPO(floor=1e-8)).belief == beliefs.Dense()
+        assert catalogue.without_horizon(catalogue.get(name), 20_000).belief == beliefs.Scaled()
+    assert catalogue.without_horizon(ATPO(floor=1e-8), 2).belief == beliefs.Dense()
+    assert catalogue.without_horizon(ATPO(), 20_001).belief == beliefs.Dense()
     assert agent_by(ATPO(), solved).agent.belief == beliefs.Dense()
 
     @agent_class
     class Own(ATPO):
         pass
 
-    assert catalogue.without_horizon(Own()).belief == beliefs.Dense()
+    assert catalogue.without_horizon(Own(), 2).belief == beliefs.Dense()
 
 
 @pytest.mark.slow
