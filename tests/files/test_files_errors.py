@@ -104,7 +104,7 @@ FILES = [
     ("observations: 3 a", ":1: found '3', expected the name of an observation, which begins with a letter"),
     ("states: " + "x" * 99 + " * ", ":1: found '*', expected the name of a state"),
     ("x" * 99, ":1: found '" + "x" * 40 + "...', expected a statement"),
-    ("\x00\x7f", ":1: found '?', expected a statement"),
+    ("\x00\x7f", ":1: found the control character 0x00: remove it"),
 ]
 
 
