@@ -9,24 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.chaos.work import COMMANDS, Place
+from tests.helpers.small_disk import small_disk
 
 NOBODY = 65534
 WRITING = ("solve", "evaluate", "learn")
-
-
-@contextlib.contextmanager
-def small_disk(place: Path, size: int) -> Iterator[bool]:
-    """A file system of its own at `place`, where that is permitted."""
-    place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
-    with contextlib.suppress(OSError):
-        if subprocess.run(command, capture_output=True).returncode == 0:
-            try:
-                yield True
-            finally:
-                subprocess.run(["umount", "-l", str(place)], capture_output=True)
-            return
-    yield False
 
 
 def _wrong(name: str, code: int, error: str, root: Path) -> str | None:

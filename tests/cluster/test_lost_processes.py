@@ -1,10 +1,8 @@
 """Schedulers, workers and clients that are killed while a command runs: the same command gives the same tables."""
 
-import contextlib
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,62 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from dask_processes import Cluster
+
 pytestmark = pytest.mark.slow
-BIN = Path(sys.executable).parent
 KILLS = 100
 TRIALS = 60_000
 WITHIN = 300.0  # seconds until something that is waited for has happened
 
 
-class Cluster:
-    """A scheduler and workers as processes of their own, on loopback."""
-
-    def __init__(self, folder: Path, workers: int) -> None:
-        self.folder = folder
-        self.port = _free_port()
-        self.address = f"tcp://127.0.0.1:{self.port}"
-        self.scheduler = self.begin_scheduler()
-        self.workers = [self.begin_worker() for _ in range(workers)]
-
-    def begin_scheduler(self) -> subprocess.Popen:
-        os.environ["DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES"] = str(KILLS)
-        place = ["--host", "127.0.0.1", "--port", str(self.port), "--dashboard-address", "127.0.0.1:0"]
-        return self._begin("dask", "scheduler", *place)
-
-    def begin_worker(self) -> subprocess.Popen:
-        """A worker of one process, which nobody starts again."""
-        scratch = ["--local-directory", str(self.folder / "scratch")]
-        return self._begin("dask", "worker", self.address, "--no-nanny", "--nthreads", "1", *scratch)
-
-    def command(self, *words: str) -> subprocess.Popen:
-        """`jatpo` with this scheduler."""
-        return self._begin("jatpo", *words, "--scheduler", self.address)
-
-    def end(self) -> None:
-        for process in (*self.workers, self.scheduler):
-            with contextlib.suppress(OSError):
-                process.kill()
-            process.wait()
-
-    def _begin(self, program: str, *words: str) -> subprocess.Popen:
-        environment = {
-            **os.environ,
-            "OMP_NUM_THREADS": "1",
-            "XDG_CACHE_HOME": str(self.folder / "cache"),
-            "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "10s",
-        }
-        pipes = {
-            "stdout": subprocess.DEVNULL,
-            "stderr": subprocess.PIPE if program == "jatpo" else subprocess.DEVNULL,
-        }
-        return subprocess.Popen(
-            [str(BIN / program), *words], cwd=self.folder, env=environment, text=True, **pipes
-        )
-
-
 @pytest.fixture
 def cluster(tmp_path):
-    found = Cluster(tmp_path, 2)
+    found = Cluster(tmp_path, 2, KILLS)
     yield found
     found.end()
 
@@ -77,7 +30,8 @@ def expected(tmp_path_factory):
     """The table of a run on this machine alone."""
     folder = tmp_path_factory.mktemp("alone")
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(folder / "cache")}
-    subprocess.run([BIN / "jatpo", *WORK, "--out", "alone"], cwd=folder, env=environment, check=True)
+    alone = [sys.executable, "-m", "jatpo", *WORK, "--out", "alone", "--quiet"]
+    subprocess.run(alone, cwd=folder, env=environment, stdout=subprocess.DEVNULL, check=True)
     return _table(folder / "alone")
 
 
@@ -101,7 +55,7 @@ def test_workers_that_are_killed_at_random_change_nothing(cluster, expected, tmp
                 cluster.workers[victim].wait()
                 cluster.workers[victim] = cluster.begin_worker()
                 kills += 1
-        assert process.returncode == 0, process.stderr.read()
+        assert process.returncode == 0, cluster.error()
         assert _table(tmp_path / out) == expected
 
 
@@ -111,7 +65,7 @@ def test_all_workers_may_be_lost_at_once(cluster, expected, tmp_path):
     for worker in cluster.workers:
         worker.kill()
     cluster.workers += [cluster.begin_worker()]
-    assert process.wait(WITHIN) == 0, process.stderr.read()
+    assert process.wait(WITHIN) == 0, cluster.error()
     assert _table(tmp_path / "out") == expected
 
 
@@ -122,7 +76,7 @@ def test_the_client_may_be_killed(cluster, expected, tmp_path):
     process.wait()
     kept = _chunks(tmp_path / "out")
     again = cluster.command(*WORK, "--out", "out")
-    assert again.wait(WITHIN) == 0, again.stderr.read()
+    assert again.wait(WITHIN) == 0, cluster.error()
     assert kept <= _chunks(tmp_path / "out")
     assert _table(tmp_path / "out") == expected
 
@@ -131,14 +85,14 @@ def test_the_scheduler_may_be_killed(cluster, expected, tmp_path):
     process = cluster.command(*WORK, "--out", "out")
     _wait_for(lambda: _chunks(tmp_path / "out"))
     cluster.scheduler.kill()
-    _, error = process.communicate(timeout=WITHIN)
-    assert process.returncode == 2
+    assert process.wait(WITHIN) == 2
+    error = cluster.error()
     assert "Traceback" not in error
     assert f"the connection to the scheduler {cluster.address} is lost" in error.splitlines()[-1]
     cluster.end()
     cluster.scheduler, cluster.workers = cluster.begin_scheduler(), [cluster.begin_worker()]
     again = cluster.command(*WORK, "--out", "out")
-    assert again.wait(WITHIN) == 0, again.stderr.read()
+    assert again.wait(WITHIN) == 0, cluster.error()
     assert _table(tmp_path / "out") == expected
 
 
@@ -148,7 +102,7 @@ def test_a_worker_that_is_stopped_holds_nothing_up(cluster, expected, tmp_path):
     cluster.workers[0].send_signal(signal.SIGSTOP)
     time.sleep(20)
     cluster.workers[0].kill()
-    assert process.wait(WITHIN) == 0, process.stderr.read()
+    assert process.wait(WITHIN) == 0, cluster.error()
     assert _table(tmp_path / "out") == expected
 
 
@@ -166,9 +120,3 @@ def _wait_for(condition) -> None:
     while not condition():
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.05)
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
