@@ -251,7 +251,8 @@ def _solving(title: str, stop: Stop, on_event: OnEvent) -> OnEvent:
         now = event.figures
         limits = [(now.get("seconds", 0), stop.seconds), (now.get("stage", 0), stop.stages)]
         inside = max((done / limit for done, limit in limits if limit), default=0.0)
-        shown = {"model": event.title, **{name: part for name, part in now.items() if name not in UNSHOWN}}
+        model = {"model": event.title} if event.title else {}  # none where workers solve several at once
+        shown = {**model, **{name: part for name, part in now.items() if name not in UNSHOWN}}
         on_event(Event(title, event.done + min(inside, 1.0), event.total, shown))
 
     return listen

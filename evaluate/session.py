@@ -17,7 +17,7 @@ import jax
 
 from jatpo import disk, memory
 from jatpo.disk import Checkpoints
-from jatpo.engine import Engine, Unit
+from jatpo.engine import Engine, Rate, Unit
 from jatpo.errors import JatpoError
 from jatpo.evaluate.agents.protocol import Agent, refusal
 from jatpo.evaluate.fingerprint import fingerprint
@@ -164,6 +164,7 @@ class Session:
             units += (own := self._units(engine, cell, left[number], missing))
             places += [number] * len(own)
         computed: dict[int, dict[str, list[int]]] = {number: {} for number in able}
+        rate, played_here = Rate("trials"), 0
         try:
             for unit, played, worker in engine.run(units):
                 cell = able[places[unit]]
@@ -172,8 +173,9 @@ class Session:
                         self.store.save(cell.part, cell.agent.name, chunk, trials)
                     found[places[unit]].put(chunk, trials)
                     computed[places[unit]].setdefault(worker, []).append(chunk)
+                    played_here += min(len(trials.trial), cell.trials)
                 done = sum(gathered.count for gathered in found.values())
-                self.on_event(Event(title, done, total, {"agent": cell.agent.name, **engine.figures()}))
+                self.on_event(Event(title, done, total, {**rate.figures(played_here), **engine.figures()}))
         finally:
             if self.store:
                 for number, chunks in computed.items():

@@ -6,6 +6,7 @@ not depend on where or in which order. `jatpo.cluster` has the engines; a driver
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -61,8 +62,21 @@ class Engine(Protocol):
         ...
 
     def figures(self) -> Mapping[str, Any]:
-        """What progress shows: workers, units a second, failures."""
+        """What progress shows of the engine, such as workers and failures."""
         ...
+
+
+class Rate:
+    """How much of something is computed in a second, since this was made."""
+
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what, self._clock = what, clock
+        self._began = clock()
+
+    def figures(self, done: float) -> Mapping[str, float]:
+        """What progress shows, where `done` of it is computed: ``{"models/s": 2.5}``."""
+        rate = done / max(self._clock() - self._began, 1e-3)
+        return {f"{self._what}/s": float(f"{rate:.2g}") if rate < 100 else round(rate)}
 
 
 class UnitsFailed(JatpoError):

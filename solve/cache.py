@@ -7,6 +7,7 @@ directory/KEY/run-000012      the state after 12 stages of one that is not finis
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
@@ -81,6 +82,25 @@ class Cache:
     def save_run(self, key: str, stages: int, seconds: float, arrays: dict[str, np.ndarray]) -> None:
         """Keep the state after a stage; older states go."""
         self._checkpoints(key).save_newest(RUN, stages, {"seconds": seconds}, arrays)
+
+
+class OwnCache(Cache):
+    """A worker's own, beside what it returns: what the disk does not take is not kept, and the work continues."""
+
+    def save_solution(self, key: str, solution: Solution) -> None:
+        """Keep a finished solution, if the disk takes it."""
+        with contextlib.suppress(OSError):
+            super().save_solution(key, solution)
+
+    def save_evidence(self, key: str, evidence: Evidence) -> None:
+        """Keep what proves its bounds, if the disk takes it."""
+        with contextlib.suppress(OSError):
+            super().save_evidence(key, evidence)
+
+    def save_run(self, key: str, stages: int, seconds: float, arrays: dict[str, np.ndarray]) -> None:
+        """Keep a state, if the disk takes it."""
+        with contextlib.suppress(OSError):
+            super().save_run(key, stages, seconds, arrays)
 
 
 def _read_solution(meta: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> Solution:

@@ -16,14 +16,15 @@ import numpy as np
 from jax import Array
 
 from jatpo import disk, interrupts, memory
-from jatpo.engine import Engine, Unit
+from jatpo.engine import Engine, Rate, Unit
 from jatpo.errors import JatpoError
 from jatpo.events import Event, OnEvent, ignore
-from jatpo.evidence import trimmed
+from jatpo.evidence import Evidence, trimmed
 from jatpo.model import POMDP
 from jatpo.solve.base import Solver
-from jatpo.solve.cache import Cache, entry_key, settings_of
+from jatpo.solve.cache import Cache, OwnCache, entry_key, settings_of
 from jatpo.solve.defaults import default_directory
+from jatpo.solve.evidence_store import load_evidence
 from jatpo.solve.policy import NEVER
 from jatpo.solve.problem import Problem, key_words, prepare
 from jatpo.solve.solution import Solution
@@ -116,13 +117,14 @@ def _solve_elsewhere(
         for problem in [problems[job.number]]
     )
     found: dict[str, Solution] = {}
+    rate = Rate("models")
+    if missing:
+        on_event(Event("", 0, len(missing), engine.figures()))
     for number, solution, _ in engine.run(units):
         job = missing[number]
-        if store and directory is None:
-            store.save_solution(job.entry, solution)
-        found[job.entry] = solution
-        figures = {"vectors": solution.num_vectors, **engine.figures()}
-        on_event(Event(job.label, len(found), len(missing), figures))
+        found[job.entry] = _keep(store, job.entry, solution) if directory is None else solution
+        figures = {**rate.figures(len(found)), **engine.figures()}
+        on_event(Event("", len(found), len(missing), figures))
     return found
 
 
@@ -135,31 +137,33 @@ def solve_unit(
     directory: Path | None,
     save_every: float,
 ) -> Solution:
-    """The solution of one model on a worker, kept in `directory` or in the worker's own cache."""
+    """The solution of one model on a worker, kept in `directory`, or with its evidence in the worker's own cache."""
     key = jax.random.wrap_key_data(jax.device_put(words), impl=impl)
-    store = Cache(directory or default_directory()) if keep else None
+    store = (Cache(directory) if directory else OwnCache(default_directory())) if keep else None
     found = store.load_solution(job.entry) if store else None
-    if found is not None:
-        return found
-    return _solve_and_keep(job, problem, key, store, _Progress(job.label, 0, 1, ignore), save_every)
+    if found is None:
+        found = _solve(job, problem, key, store, _Progress(job.label, 0, 1, ignore), save_every)
+        kept = _keep(store, job.entry, found)
+        return kept if directory else found
+    if store and not directory:
+        found = replace(found, evidence=load_evidence(store.directory, job.entry))
+    return found
 
 
 def _solve_and_keep(
     job: Job, problem: Problem, key: Array, store: Cache | None, send: _Progress, save_every: float
 ) -> Solution:
-    solution = _solve(job, problem, key, store, send, save_every)
-    solution = replace(
-        solution,
-        seed=_seed_of(key),
-        solver=job.solver.name,
-        settings=settings_of(job.solver),
-        stop=job.stop,
-        model_hash=job.model_hash,
-        key=job.entry,
-    )
-    if store:
-        store.save_solution(job.entry, solution)
-    return solution
+    return _keep(store, job.entry, _solve(job, problem, key, store, send, save_every))
+
+
+def _keep(store: Cache | None, entry: str, solution: Solution) -> Solution:
+    """The solution; with a store it is there, and what proves its bounds is there alone."""
+    if store is None:
+        return solution
+    if solution.evidence is not None:
+        store.save_evidence(entry, solution.evidence)
+    store.save_solution(entry, solution)
+    return replace(solution, evidence=None)
 
 
 def _jobs(
@@ -282,24 +286,26 @@ def _solve(
             send.note(f"{Status.INTERRUPTED.value} after {info.stages} stages: {Status.INTERRUPTED.remedy}")
         raise
     assert info is not None
-    solution = _with_evidence(
-        job, problem, _checked(problem, solver.solution(problem, state), job.label), state, store
+    return replace(
+        _checked(problem, solver.solution(problem, state), job.label),
+        evidence=_evidence(job, problem, state),
+        status=status,
+        seconds=seconds,
+        stages=info.stages,
+        backups=info.backups,
+        seed=_seed_of(key),
+        solver=solver.name,
+        settings=settings_of(solver),
+        stop=job.stop,
+        model_hash=job.model_hash,
+        key=job.entry,
     )
-    return replace(solution, status=status, seconds=seconds, stages=info.stages, backups=info.backups)
 
 
-def _with_evidence(
-    job: Job, problem: Problem, solution: Solution, state: Any, store: Cache | None
-) -> Solution:
-    """Keep what proves the bounds, in terms of the model that was given: on disk, or with the solution."""
+def _evidence(job: Job, problem: Problem, state: Any) -> Evidence | None:
+    """What proves the bounds, in terms of the model that was given."""
     evidence = job.solver.evidence(problem, state)
-    if evidence is None:
-        return solution
-    evidence = trimmed(evidence)._replace(states=problem.reachable)
-    if store is None:
-        return replace(solution, evidence=evidence)
-    store.save_evidence(job.entry, evidence)
-    return solution
+    return None if evidence is None else trimmed(evidence)._replace(states=problem.reachable)
 
 
 def _start(job: Job, problem: Problem, key: Array, store: Cache | None) -> tuple[Any, float]:

@@ -109,7 +109,7 @@ class Progress:
 
         grid = Table.grid(padding=(0, 1))
         bar = ProgressBar(total=self._total, completed=self._done, width=BAR_WIDTH, pulse=not self._total)
-        grid.add_row(bar, Text(self.line(), no_wrap=True, overflow="ellipsis"))
+        grid.add_row(bar, Text(self.line()))  # on two lines rather than without its end, the time left
         return grid
 
 

@@ -141,7 +141,7 @@ def shown(progress: Progress) -> OnEvent:
             progress(event)
             return
         figures = {name: part for name, part in event.figures.items() if name not in ("backups", "seconds")}
-        progress(Event(f"solving {event.title}", event.done, event.total, figures))
+        progress(Event(event.title and f"solving {event.title}", event.done, event.total, figures))
 
     return show
 

@@ -15,6 +15,7 @@ from jatpo.memory import readable
 from jatpo.tables import Row
 
 COLUMNS = ("worker", "host", "jatpo", "jax", "numpy", "devices", "disk", "agrees")
+SHOWN = 3  # workers that a sentence names
 SPACE = 1_000_000_000  # bytes; less is reported
 
 
@@ -28,18 +29,20 @@ class Agreement(NamedTuple):
 def check(engine: DaskEngine, shared: Path | None = None) -> Agreement:
     """Ask every worker; `shared` is the directory that all should have."""
     ours = worker_units.about()
-    problems = list(engine.refused.values())
+    problems, found_by = list(engine.refused.values()), dict[str, list[str]]()
     rows: list[Row] = [{"worker": name, "agrees": "no"} for name in engine.refused]
     places = _places(engine, shared)
     for name, found in engine.ask(worker_units.about).items():
         wrong = [f"{found}"] if isinstance(found, Exception) else _differences(found, ours)
         place = places.get(name, {})
         wrong += _directory_problems(place, shared)
-        problems += [f"worker {name}: {text}" for text in wrong]
+        for text in wrong:
+            found_by.setdefault(text, []).append(name)
         known = {} if isinstance(found, Exception) else {key: found[key] for key in COLUMNS if key in found}
         free = place.get("free")
         disk = None if free is None else f"{readable(free)} free"
         rows.append({"worker": name, **known, "disk": disk, "agrees": "no" if wrong else "yes"})
+    problems += [f"{_named(names)}: {text}" for text, names in found_by.items()]
     kinds = sorted({str(row["devices"]).partition(" ")[2] for row in rows if "devices" in row})
     if len(kinds) > 1:
         problems.append(
@@ -48,15 +51,23 @@ def check(engine: DaskEngine, shared: Path | None = None) -> Agreement:
     return Agreement(rows, problems)
 
 
+def _named(workers: Sequence[str]) -> str:
+    """Which workers something concerns, in a few words."""
+    if len(workers) == 1:
+        return f"worker {workers[0]}"
+    return f"{len(workers)} workers ({', '.join(workers[:SHOWN])}{', ...' if len(workers) > SHOWN else ''})"
+
+
 def _differences(found: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
     """What of a worker differs from this process and may change results."""
     names = [name for name in ("python", "backend") if found[name] != ours[name]]
-    wrong = [f"{name} is {found[name]} there and {ours[name]} here" for name in names]
+    wrong = [f"{name} is {found[name]} there and {ours[name]} here: use the same in both" for name in names]
     theirs, mine = found["settings"], ours["settings"]
     for name in sorted({*theirs, *mine}):
         if theirs.get(name) != mine.get(name):
             wrong.append(
-                f"{name} is {theirs.get(name, 'not set')} there and {mine.get(name, 'not set')} here"
+                f"{name} is {theirs.get(name, 'not set')} there and {mine.get(name, 'not set')} here: set the same "
+                "in both"
             )
     return wrong
 

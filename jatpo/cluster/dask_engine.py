@@ -10,8 +10,6 @@ import contextlib
 import hashlib
 import itertools
 import logging
-import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -58,27 +56,33 @@ class Guard(WorkerPlugin):
 class DaskEngine:
     """Computes units on the workers of one scheduler. Made by `connected` and `local_workers`."""
 
-    def __init__(self, client: Client, common_files: bool, on_event: OnEvent = ignore) -> None:
+    def __init__(
+        self, client: Client, common_files: bool, on_event: OnEvent = ignore, timeout: float = 30.0
+    ) -> None:
+        """Name the workers that are refused, and wait for one at most `timeout` seconds if there is none.
+
+        `on_event` gets notes about workers from a thread of the client.
+        """
         self.common_files = common_files
         self.workers: dict[str, worker_units.About] = {}
         self._client: Any = client  # Any: Dask says of every method that it may return a coroutine
         self._on_event = on_event
         self.refused: dict[str, str] = {}
-        self._news: deque[str] = deque()
         self._lost = self._failures = self._done = 0
-        self._began = time.monotonic()
         self._present: set[str] = set()
-        self._counted, self._window = -1, 0
+        self._counted, self._window, self._running = -1, 0, False
         self._refuse_other_versions()
-        client.subscribe_topic(TOPIC, lambda event: self._news.append(event[1]))
+        client.subscribe_topic(TOPIC, self._note_refused)
         client.subscribe_topic("all", self._heard)
         with contextlib.suppress(Exception) if self.refused else contextlib.nullcontext():
-            client.register_plugin(Guard(worker_units.versions(), self.refused))
+            client.register_plugin(Guard(worker_units.versions(), self._present))
+        self._wait_for_workers(timeout)
 
     @property
     def address(self) -> str:
         """Of the scheduler."""
-        return _address(self._client, "the scheduler")
+        scheduler = self._client.scheduler
+        return (scheduler.address if scheduler else None) or "the scheduler"
 
     @property
     def slots(self) -> int:
@@ -86,11 +90,10 @@ class DaskEngine:
         return sum(count for name, count in threads.items() if name not in self.refused)
 
     def figures(self) -> Mapping[str, Any]:
-        """Units a second, workers present, workers lost, units that failed."""
-        rate = self._done / max(time.monotonic() - self._began, 1e-3)
-        found = {"units/s": round(rate, 2), "workers": len(self._present - set(self.refused))}
+        """Workers present and lost, units that failed."""
         more = {"workers lost": self._lost, "failures": self._failures}
-        return {**found, **{name: count for name, count in more.items() if count}}
+        found = {name: count for name, count in more.items() if count}
+        return {"workers": len(self._present - set(self.refused)), **found}
 
     def share(self, value: Any) -> Future:
         """A task whose result is `value`: where its worker is lost, Dask makes it again."""
@@ -102,14 +105,13 @@ class DaskEngine:
         """Answers as they come; then the units that failed, as one error."""
         waiting: dict[str, tuple[int, Unit]] = {}
         failures: dict[int, Failure] = {}
-        todo, begun = enumerate(units), self._done
+        todo, begun, self._running = enumerate(units), self._done, True
         first = self._submit(todo, self._room(waiting), waiting)
         stream = as_completed(first, loop=self._client.loop, with_results=True, raise_errors=False)
         del first
         try:
             for future, value in stream:
                 number, unit = waiting.pop(future.key)
-                self._pass_on_news()
                 if future.status == "finished":
                     self._done += 1
                     value, about, name = value
@@ -120,6 +122,7 @@ class DaskEngine:
                     self._failures += 1
                 stream.update(self._submit(todo, self._room(waiting), waiting))
         finally:
+            self._running = False
             stream.clear()
         if failures:
             raise failed([failures[number] for number in sorted(failures)], self._done - begun)
@@ -176,10 +179,30 @@ class DaskEngine:
             self._present.discard(name)
             if not found.get("expected"):
                 self._lost += 1
+            if self._running and not self._accepted():
+                self._on_event(Event(note="no worker is left: waiting for one to join"))
 
-    def _pass_on_news(self) -> None:
-        while self._news:
-            self._on_event(Event(note=self._news.popleft()))
+    def _note_refused(self, event: tuple[float, str]) -> None:
+        """Pass on the sentence of a worker that was closed."""
+        self._on_event(Event(note=event[1]))
+
+    def _wait_for_workers(self, timeout: float) -> None:
+        if not self._present:
+            note = f"{self.address} has no workers yet: waiting for one, at most {timeout:g} s"
+            self._on_event(Event(note=note))
+        try:
+            self._client.wait_for_workers(1, timeout=timeout)
+        except TimeoutError as error:
+            refused = [text for _, text in self._client.get_events(TOPIC)][-1:]
+            more = "".join(f"; the last one that was refused: {text}" for text in refused)
+            raise JatpoError(
+                f"the scheduler has no workers after {timeout:g} s: start some with 'dask worker {self.address}'{more}"
+            ) from error
+
+    def close(self) -> None:
+        """Leave the scheduler as it was found: workers of any version may join again."""
+        with contextlib.suppress(Exception):  # the scheduler may be lost
+            self._client.unregister_worker_plugin(Guard.name)
 
     def _refuse_other_versions(self) -> None:
         """Name the workers whose versions differ, which get no work; an error where there is no other."""
@@ -221,7 +244,7 @@ def connected(
                 f"with 'dask worker {scheduler}'"
             ) from error
         with client:
-            yield _started(client, common_files, on_event, timeout)
+            yield from _started(client, common_files, on_event, timeout)
 
 
 @contextlib.contextmanager
@@ -231,7 +254,6 @@ def local_workers(count: int, *, on_event: OnEvent = ignore) -> Iterator[DaskEng
     settings = {
         "distributed.scheduler.allowed-failures": KILLS,
         "distributed.nanny.pre-spawn-environ": {},  # workers compute as this process does
-        "distributed.nanny.environ": {DEVICES: str(devices)},
     }
     with (
         _quiet(),
@@ -241,27 +263,22 @@ def local_workers(count: int, *, on_event: OnEvent = ignore) -> Iterator[DaskEng
             threads_per_worker=1,
             host="127.0.0.1",
             dashboard_address="127.0.0.1:0",
+            env={DEVICES: str(devices)},  # Dask's setting nanny.environ would not replace this process's own
             silence_logs=logging.CRITICAL + 1,
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
-        yield _started(client, True, on_event, 60.0)
+        yield from _started(client, True, on_event, 60.0)
 
 
-def _started(client: Client, common_files: bool, on_event: OnEvent, timeout: float) -> DaskEngine:
-    try:
-        client.wait_for_workers(1, timeout=timeout)
-    except TimeoutError as error:
-        raise JatpoError(
-            f"the scheduler has no workers after {timeout:g} s: start some with 'dask worker {_address(client)}'"
-        ) from error
+def _started(client: Client, common_files: bool, on_event: OnEvent, timeout: float) -> Iterator[DaskEngine]:
     if client.dashboard_link:
         on_event(Event(note=f"the dashboard is at {client.dashboard_link}"))
-    return DaskEngine(client, common_files, on_event)
-
-
-def _address(client: Client, unknown: str = "ADDRESS") -> str:
-    return (client.scheduler.address if client.scheduler else None) or unknown
+    engine = DaskEngine(client, common_files, on_event, timeout)
+    try:
+        yield engine
+    finally:
+        engine.close()
 
 
 def _short(error: BaseException) -> str:

@@ -6,6 +6,7 @@ Arguments travel as bytes, so that a worker compares versions and loads the user
 from __future__ import annotations
 
 import errno
+import functools
 import importlib.metadata
 import os
 import pickle
@@ -45,7 +46,13 @@ class Called(NamedTuple):
 
 def versions() -> dict[str, str]:
     """The versions that results depend on."""
-    return {"jatpo": __version__, **{name: importlib.metadata.version(name) for name in PACKAGES}}
+    return {"jatpo": __version__, **_packages()}
+
+
+@functools.cache
+def _packages() -> Mapping[str, str]:
+    """Read once: they are compared for every unit, and reading takes a millisecond."""
+    return {name: importlib.metadata.version(name) for name in PACKAGES}
 
 
 def difference(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str | None:

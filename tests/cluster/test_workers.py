@@ -1,5 +1,6 @@
 """Units of work on real Dask workers: the same results, lost workers, other versions, failures by name."""
 
+import errno
 import json
 import os
 
@@ -8,9 +9,10 @@ import numpy as np
 import pytest
 
 import tiny_domain
-from jatpo import cluster
+from jatpo import cluster, cores
 from jatpo.cli.engines import Engines
 from jatpo.cluster import dask_engine, worker_units
+from jatpo.disk import Checkpoints
 from jatpo.engine import Unit, UnitsFailed
 from jatpo.errors import JatpoError
 from jatpo.evaluate import rollout
@@ -18,7 +20,11 @@ from jatpo.evaluate.experiment import Config, run
 from jatpo.evaluate.experiments import Comparison
 from jatpo.evaluate.results_store import numbers, ranges
 from jatpo.evaluate.shares import shares
+from jatpo.evidence import to_arrays
 from jatpo.solve import Perseus, Request, Stop, solve_models
+from jatpo.solve.cache import OwnCache
+from jatpo.solve.evidence_store import load_evidence
+from jatpo.solve.graph import GraphSearch
 from random_models import build, example
 from units_for_workers import die_once, pair, plus, refuse_even
 
@@ -34,13 +40,11 @@ def notes():
 @pytest.fixture(scope="module")
 def engine(notes):
     """Two workers of this machine; they find the tests' own units."""
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join([HELPERS, *([before] if before else [])])
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", HELPERS, prepend=os.pathsep)
+        patch.setenv(cores.DEVICES, "7")  # as commands have it: every core of this machine a device
         with cluster.local_workers(2, on_event=notes.append) as found:
             yield found
-    finally:
-        os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
 
 
 def models():
@@ -58,7 +62,8 @@ def test_units_are_answered_with_what_they_share(engine, notes):
     assert sorted(found) == list(range(40))
     assert all(np.array_equal(found[i].value, np.arange(4) + i) for i in found)
     assert {answer.worker for answer in found.values()} <= set(engine.workers)
-    assert all(each["jatpo"] and each["devices"] for each in engine.workers.values())
+    share = max(1, cores.usable_cores() // 2)
+    assert all(each["jatpo"] and each["devices"] == f"{share} cpu" for each in engine.workers.values())
     assert any("dashboard" in event.note for event in notes)
 
 
@@ -77,6 +82,33 @@ def test_models_are_solved_to_the_same_bits(engine, tmp_path):
         )
     again = solve_models(*given, key=jax.random.key(3), cache=tmp_path)  # the workers kept them here
     assert [each.seconds for each in again] == [each.seconds for each in theirs]
+
+
+def test_evidence_comes_back_from_workers_that_have_other_disks(engine, tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "common_files", False)
+    given = (models()[:1], GraphSearch(), Stop(stages=3))
+    (ours,) = solve_models(*given, key=jax.random.key(3), cache=tmp_path / "ours")
+    for turn in ("first", "second"):  # the second time from the worker's own cache
+        (theirs,) = solve_models(
+            *given, key=jax.random.key(3), engine=engine, cache=(there := tmp_path / turn)
+        )
+        assert theirs.evidence is None
+        mine, other = load_evidence(tmp_path / "ours", ours.key), load_evidence(there, theirs.key)
+        assert mine is not None
+        assert other is not None
+        jax.tree.map(np.testing.assert_array_equal, to_arrays(mine), to_arrays(other))
+
+
+def test_a_worker_whose_own_disk_is_full_still_solves(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path))
+
+    monkeypatch.setattr(Checkpoints, "save", full)
+    store = OwnCache(tmp_path)
+    (found,) = solve_models(models()[:1], GraphSearch(), Stop(stages=3), key=jax.random.key(3))
+    store.save_solution("key", found)
+    store.save_run("key", 1, 0.0, {})
+    store.save_evidence("key", found.evidence)
 
 
 def test_an_experiment_has_the_same_tables_and_says_who_computed_what(engine, tmp_path):
