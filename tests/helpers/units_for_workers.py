@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from pathlib import Path
 
 
@@ -24,4 +25,19 @@ def die_once(number, mark):
     if number == 3 and not Path(mark).exists():
         Path(mark).touch()
         os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def grow(number, bad):
+    """The number; where it is `bad`, more memory than a worker has."""
+    held = []
+    while number == bad:
+        held.append(bytearray(os.urandom(1 << 20) * 16))
+        time.sleep(0.01)
+    return number
+
+
+def pause(number):
+    """The number, on a slow worker after a while."""
+    time.sleep(float(os.environ.get("PAUSE", "0.02")))
     return number
