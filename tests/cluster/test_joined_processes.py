@@ -60,10 +60,10 @@ def alone(tmp_path_factory):
 
     def find(trials: int) -> Path:
         if trials not in done:
-            out = done[trials] = folder / str(trials)
+            done[trials] = out = folder / str(trials)
             words = [sys.executable, "-m", "jatpo", *WORK, str(trials), "--out", str(out), "--quiet"]
             subprocess.run(words, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=WITHIN)
-        return out
+        return done[trials]
 
     return find
 
