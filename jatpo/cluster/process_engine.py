@@ -10,9 +10,11 @@ which `jatpo.evaluate.rollout` shards trials.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import itertools
 import os
 import pickle
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -206,3 +208,19 @@ def _initialize(timeout: int) -> None:
             f"the processes of --distributed cannot be joined ({str(error).strip().splitlines()[0][:200]}): start "
             "them by srun or mpirun, or set JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID"
         ) from error
+    with _output_as_errors():
+        multihost_utils.sync_global_devices("joined")
+
+
+@contextlib.contextmanager
+def _output_as_errors() -> Iterator[None]:
+    """What libraries in C++ print on standard output, as Gloo does when processes meet, goes to standard error."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        ctypes.CDLL(None).fflush(None)
+        os.dup2(kept, 1)
+        os.close(kept)

@@ -35,7 +35,8 @@ class Processes:
                 process.wait()
 
     def printed(self, number: int) -> str:
-        return (self.folder / f"printed-{number}").read_text()
+        """What a process printed on standard output, then on standard error."""
+        return "".join((self.folder / f"{kind}-{number}").read_text() for kind in ("output", "errors"))
 
     def _begin(self, number: int, place: dict[str, str]) -> subprocess.Popen:
         more = {
@@ -43,13 +44,16 @@ class Processes:
             "JAX_NUM_CPU_DEVICES": "1",
             "JATPO_CACHE": str(self.folder / "s"),
         }
-        with open(self.folder / f"printed-{number}", "w") as out:
+        with (
+            open(self.folder / f"output-{number}", "w") as out,
+            open(self.folder / f"errors-{number}", "w") as errors,
+        ):
             return subprocess.Popen(
                 [sys.executable, "-m", "jatpo", *self.words],
                 cwd=self.folder,
                 env={**os.environ, **place, **more},
                 stdout=out,
-                stderr=out,
+                stderr=errors,
             )
 
 
@@ -79,7 +83,8 @@ def test_two_processes_have_the_tables_of_one(alone, tmp_path):
         assert sorted(chunk for text in computed.values() for chunk in numbers(text)) == list(range(5))
     assert len(manifest["workers"]) == 2
     assert "2 processes with 2 devices" in found.printed(0)
-    assert found.printed(1) == ""
+    outputs = [(tmp_path / f"output-{number}").read_text() for number in range(2)]
+    assert outputs[1] == "" and "Gloo" not in outputs[0] and "results are in" in outputs[0]
 
 
 @pytest.mark.slow
