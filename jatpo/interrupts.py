@@ -18,6 +18,7 @@ has ended, and the state may be saved.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import select
@@ -59,6 +60,9 @@ def install(grace: float = GRACE) -> None:
     _state.installed, _state.pipe = True, (read, write)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     signal.signal(signal.SIGINT, _handle)
+    atexit.register(
+        signal.signal, signal.SIGINT, signal.SIG_IGN
+    )  # the ending interpreter would restore the default
     threading.Thread(target=_watch, args=(read, grace), name="interrupts", daemon=True).start()
 
 

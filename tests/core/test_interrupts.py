@@ -132,3 +132,23 @@ def test_a_block_is_not_cut_short():
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, signal_before)
+
+
+def test_ctrl_c_while_the_interpreter_ends_keeps_the_exit_code():
+    """Python restores the default handler then, which would end a finished command with -2."""
+    program = """
+import os, time
+from jatpo import interrupts
+class Slow:
+    def __del__(self, write=os.write, sleep=time.sleep):
+        write(1, b"ending\\n")
+        sleep(0.5)
+interrupts.install()
+slow = Slow()
+interrupts.finish(0)
+"""
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"ending\n"
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 0
