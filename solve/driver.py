@@ -6,7 +6,7 @@ The driver knows solvers by `jatpo.solve.base.Solver` only.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from jatpo.solve.solution import Solution
 from jatpo.solve.stopping import Info, Status, Stop
 
 SAVE_EVERY = 5.0  # seconds between two states of a solve on disk
+READY = 256  # models that are prepared at once for the workers of an engine
 
 
 @dataclass(frozen=True)
@@ -77,10 +78,10 @@ def solve_models(
         _require_room(job)
     if store and missing:
         disk.prepare()
-    problems = _problems(jobs, missing)
     if engine is not None:
-        found |= _solve_elsewhere(engine, missing, problems, key, store, on_event, save_every)
-        missing = []
+        found |= _solve_elsewhere(engine, jobs, missing, key, store, on_event, save_every)
+        return [found[job.entry] for job in jobs]
+    problems = _problems(jobs, missing)
     for done, job in enumerate(missing):
         send = _Progress(job.label, done, len(missing), on_event)
         found[job.entry] = _solve_and_keep(job, problems[job.number], key, store, send, save_every)
@@ -89,8 +90,8 @@ def solve_models(
 
 def _solve_elsewhere(
     engine: Engine,
+    jobs: Sequence[Job],
     missing: Sequence[Job],
-    problems: dict[int, Problem],
     key: Array,
     store: Cache | None,
     on_event: OnEvent,
@@ -99,22 +100,11 @@ def _solve_elsewhere(
     """The solutions of `missing` by entry, each computed by a worker; what is finished is kept as it comes."""
     words, impl = np.asarray(jax.random.key_data(key)), str(jax.random.key_impl(key))
     directory = store.directory if store and engine.common_files else None
+    more = words, impl, store is not None, directory, save_every
+    for job in missing:
+        _refuse_unsolvable(job)
     units = (
-        Unit(
-            job.label,
-            solve_unit,
-            (
-                job,
-                problem,
-                words,
-                impl,
-                store is not None,
-                directory,
-                save_every,
-            ),
-        )
-        for job in missing
-        for problem in [problems[job.number]]
+        Unit(job.label, solve_unit, (job, problem, *more)) for job, problem in _made_ready(jobs, missing)
     )
     found: dict[str, Solution] = {}
     rate = Rate("models")
@@ -126,6 +116,18 @@ def _solve_elsewhere(
         figures = {**rate.figures(len(found)), **engine.figures()}
         on_event(Event("", len(found), len(missing), figures))
     return found
+
+
+def _made_ready(jobs: Sequence[Job], missing: Sequence[Job]) -> Iterator[tuple[Job, Problem]]:
+    """Each job that is missing with its problem; of many, not all problems are there at once."""
+    if len(jobs) <= READY:
+        problems = _problems(jobs, missing)
+        yield from ((job, problems.pop(job.number)) for job in missing)
+        return
+    for first in range(0, len(missing), READY):
+        group = missing[first : first + READY]
+        problems = _problems(group, group)
+        yield from ((job, problems.pop(job.number)) for job in group)
 
 
 def solve_unit(
