@@ -98,3 +98,21 @@ def registries():
 
     with DOMAINS.restored(), AGENTS.restored(), SIMULATORS.restored():
         yield
+
+
+@pytest.fixture
+def call(capsys, monkeypatch, tmp_path):
+    """A function that runs a command on a small domain: (exit code, standard output, standard error)."""
+    import tiny_domain
+    from jatpo.cli.main import run
+
+    monkeypatch.chdir(tmp_path)
+    tiny_domain.stand_in(monkeypatch)
+
+    def calling(*arguments):
+        code = run([str(part) for part in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    with tiny_domain.registered():
+        yield calling

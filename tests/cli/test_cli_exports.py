@@ -11,26 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import tiny_domain
-from jatpo.cli.main import run
 from jatpo.files import read_policy
 from jatpo.solve import default_directory
 
 TIGER = Path(__file__).parent.parent / "data" / "tiger.POMDP"
-
-
-@pytest.fixture
-def call(capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    tiny_domain.stand_in(monkeypatch)
-
-    def calling(*arguments):
-        code = run([str(part) for part in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    with tiny_domain.registered():
-        yield calling
 
 
 TABLES = [

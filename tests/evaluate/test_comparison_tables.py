@@ -5,24 +5,9 @@ import json
 import pytest
 
 import tiny_domain
-from jatpo.cli.main import run
 from jatpo.domains import register
 from jatpo.evaluate.experiments.comparison_tables import bounds_are_near, shown
 from jatpo.tables import Table
-
-
-@pytest.fixture
-def call(capsys, monkeypatch, tmp_path):
-    tiny_domain.stand_in(monkeypatch)
-    monkeypatch.chdir(tmp_path)
-
-    def calling(*arguments):
-        code = run([str(part) for part in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    with tiny_domain.registered():
-        yield calling
 
 
 def row(agent, **more):

@@ -88,13 +88,13 @@ def test_a_solve_that_does_not_fit_is_refused(monkeypatch):
 
 def test_the_command(capsys, monkeypatch):
     assert run(["plan", "ntu", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["needed"]["solve"] > 241 * 4 * 5000
+    planned = json.loads(capsys.readouterr().out)
+    assert planned["needed"]["solve"] > 241 * 4 * 5000
     assert np.isclose(
-        sum(part["bytes"] for part in told["parts"] if part["stage"] != "play"), told["needed"]["solve"]
+        sum(part["bytes"] for part in planned["parts"] if part["stage"] != "play"), planned["needed"]["solve"]
     )
     assert run(["plan", "ntu", "--json", "--belief", "support=8"]) == 0
-    assert json.loads(capsys.readouterr().out)["needed"]["play"] < told["needed"]["play"]
+    assert json.loads(capsys.readouterr().out)["needed"]["play"] < planned["needed"]["play"]
     monkeypatch.setattr(memory, "free_bytes", lambda: 6_000_000)
     assert run(["plan", "ntu"]) == 2
     output = capsys.readouterr()

@@ -9,9 +9,7 @@ import time
 import numpy as np
 import pytest
 
-import tiny_domain
 from jatpo import disk
-from jatpo.cli.main import run
 from jatpo.errors import JatpoError
 from jatpo.evaluate import gathered
 from jatpo.evaluate.experiments import comparison
@@ -20,20 +18,6 @@ from jatpo.evaluate.trial_rows import TrialRows
 from jatpo.evaluate.trials import Trials
 
 COMMAND = ("evaluate", "three-doors", "--agents", "atpo,value-iteration,random", "-q", "--json")
-
-
-@pytest.fixture
-def call(capsys, monkeypatch, tmp_path):
-    tiny_domain.stand_in(monkeypatch)
-    monkeypatch.chdir(tmp_path)
-
-    def calling(*arguments):
-        code = run([str(part) for part in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    with tiny_domain.registered():
-        yield calling
 
 
 def chunk(number, size=8):

@@ -8,8 +8,6 @@ import math
 import numpy as np
 import pytest
 
-import tiny_domain
-from jatpo.cli.main import run
 from jatpo.evaluate import aggregates
 from jatpo.tables import Column, Table, format_cell, interval_text, number_text
 
@@ -17,39 +15,36 @@ COMMAND = ("evaluate", "three-doors", "--agents", "atpo,value-iteration,random",
 
 
 @pytest.fixture
-def call(capsys, monkeypatch, tmp_path):
-    tiny_domain.stand_in(monkeypatch)
-    monkeypatch.chdir(tmp_path)
+def printed(call):
+    """What a command that succeeds prints."""
 
-    def calling(*arguments):
-        code = run([str(part) for part in arguments])
-        out = capsys.readouterr().out
+    def printing(*arguments):
+        code, out, _ = call(*arguments)
         assert code == 0
         return out
 
-    with tiny_domain.registered():
-        yield calling
+    return printing
 
 
 @pytest.mark.parametrize("form", [(), ("--markdown",), ("--latex",)])
-def test_tables_for_people(form, call):
+def test_tables_for_people(form, printed):
     for _ in range(2):  # played, then read from the results
-        out = call(*COMMAND, *form)
+        out = printed(*COMMAND, *form)
         assert "nan" not in out.lower() and ".. " not in out
         assert "None" not in out and "null" not in out
 
 
-def test_data_for_programs(call):
-    rows = json.loads(call(*COMMAND, "--json"))
+def test_data_for_programs(printed):
+    rows = json.loads(printed(*COMMAND, "--json"))
     names = ("std", "error", "low", "high", "relative_low", "atpo_minus_low", "baseline_minus_high")
     assert len(rows) == 3
     assert all(row[name] is None for row in rows for name in names)
-    lines = list(csv.DictReader(io.StringIO(call(*COMMAND, "--csv"))))
+    lines = list(csv.DictReader(io.StringIO(printed(*COMMAND, "--csv"))))
     assert all(line[name] == "" for line in lines for name in names)
 
 
-def test_two_trials_have_an_interval(call):
-    rows = json.loads(call(*COMMAND[:-3], "--trials", 2, "-q", "--json"))
+def test_two_trials_have_an_interval(printed):
+    rows = json.loads(printed(*COMMAND[:-3], "--trials", 2, "-q", "--json"))
     assert all(row["low"] is not None and row["high"] is not None for row in rows)
 
 
@@ -60,8 +55,8 @@ def test_measures_over_domains():
     assert all(row["improvement"] is None or math.isnan(row["improvement_low"]) for row in rows)
 
 
-def test_a_report_of_a_single_trial(call, tmp_path):
-    call("reproduce", "three-doors", "--trials", 1, "--out", tmp_path / "run", "-q")
+def test_a_report_of_a_single_trial(printed, tmp_path):
+    printed("reproduce", "three-doors", "--trials", 1, "--out", tmp_path / "run", "-q")
     page = (tmp_path / "run" / "report.html").read_text()
     assert ">nan" not in page.lower() and "None to" not in page
 
