@@ -56,7 +56,7 @@ def compare(trials: Mapping[str, Trials], baseline: str = "atpo") -> Table:
         gain = statistics.difference(run.returns, base.returns)
         row |= {"low": ours.low, "high": ours.high, "discounted": float(np.mean(run.discounted))}
         rows.append(row | {"minus": gain.mean, "minus_low": gain.low, "minus_high": gain.high})
-    numbers = [Column(key, format=".2f") for key in ("mean", "std", "low", "high", "discounted")]
-    minus = Column("minus", f"minus {baseline}", "+.2f")
-    paired = [Column("minus_low", "low", "+.2f"), Column("minus_high", "high", "+.2f")]
+    numbers = [Column(key, format="z.2f") for key in ("mean", "std", "low", "high", "discounted")]
+    minus = Column("minus", f"minus {baseline}", "+z.2f")
+    paired = [Column("minus_low", "low", "+z.2f"), Column("minus_high", "high", "+z.2f")]
     return Table(rows, ["agent", "trials", *numbers, minus, *paired])

@@ -1,9 +1,9 @@
 """How a table is laid out in a given width, so that no number is cut and no column is missing without a note.
 
-In this order, the first that fits: the grid with its headers; with short headers; the same with the rows under a
-heading for each value of the first column, if it repeats; one block of lines for each row, if they fit on a screen; the
-grid without its optional columns, which a note names; one block for each row. In a grid the cells of text fold between
-words, numbers and the first column never do.
+In this order, the first that fits: the grid with its headers, or with short headers where it takes fewer lines; the
+same with the rows under a heading for each value of the first column, if it repeats; one block of lines for each row,
+if they fit on a screen; the grid without its optional columns, which a note names; one block for each row. In a grid
+the cells of text fold between words, numbers and the first column never do.
 """
 
 from __future__ import annotations
@@ -55,10 +55,13 @@ def fit(table: Cells, width: int, *, bold: bool = False) -> list[str]:
     tables = [table, brief]
     tables += [candidate.without([0]) for candidate in tables if _repeats(table)]
     heads = [None, None, *[_headings(table)] * 2]
-    for candidate, headings in zip(tables, heads, strict=False):
-        widths = _widths(candidate, width)
-        if widths is not None:
-            return list(_grid(candidate, widths, bold, headings))
+    laid = [
+        _laid(candidate, headings, width, bold) for candidate, headings in zip(tables, heads, strict=False)
+    ]
+    for pair in (laid[:2], laid[2:]):
+        fitting = [lines for lines in pair if lines is not None]
+        if fitting:
+            return min(fitting, key=len)
     records = _records(table, width)
     if len(records) <= SCREEN:
         return records
@@ -69,6 +72,12 @@ def fit(table: Cells, width: int, *, bold: bool = False) -> list[str]:
     smaller, widths, names, headings = min(fitting, key=lambda each: len(each[2]))
     note = f"left out to fit {width} columns: {', '.join(names)}"
     return [*_grid(smaller, widths, bold, headings), *textwrap.wrap(note, width)]
+
+
+def _laid(table: Cells, headings: Sequence[str] | None, width: int, bold: bool) -> list[str] | None:
+    """The grid, folded to `width`; None where it does not fit."""
+    widths = _widths(table, width)
+    return None if widths is None else list(_grid(table, widths, bold, headings))
 
 
 def _repeats(table: Cells) -> bool:
@@ -152,10 +161,15 @@ def _folded(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) ->
 
 
 def _fold(text: str, width: int) -> list[str]:
-    """`text` in lines of at most `width`, broken between words only."""
+    """`text` in lines of at most `width` cells, broken between words only."""
     if cells(text) <= width:
         return [text]
-    return textwrap.wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False) or [""]
+    first, *words = text.split() or [""]
+    lines = [first]
+    for word in words:
+        longer = f"{lines[-1]} {word}"
+        lines[-1:] = [longer] if cells(longer) <= width else [lines[-1], word]
+    return lines
 
 
 def _pad(text: str, width: int, right: bool) -> str:

@@ -41,7 +41,7 @@ class Column:
 
     key: str
     header: str = ""  # default: the key, with spaces for underscores
-    format: str | Callable[[Any], str] | None = None  # a format such as ".1f", or a function
+    format: str | Callable[[Any], str] | None = None  # a format such as "z.1f", or a function
     align: str | None = None  # default: numbers to the right
     short: str = ""  # default: the header
     optional: bool = False
@@ -202,13 +202,13 @@ def distinct_endings(paths: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def interval_text(low: float | None, high: float | None, form: str = ".2f", between: str = " .. ") -> str:
+def interval_text(low: float | None, high: float | None, form: str = "z.2f", between: str = " .. ") -> str:
     """An interval for people; ``-`` where it is unknown, as that of a single value is."""
     unknown = _is_unknown(low) or _is_unknown(high)
     return MISSING if unknown else f"{low:{form}}{between}{high:{form}}"
 
 
-def number_text(value: float | None, form: str = ".2f") -> str:
+def number_text(value: float | None, form: str = "z.2f") -> str:
     """A number for people; ``-`` where it is unknown."""
     return MISSING if _is_unknown(value) else f"{value:{form}}"
 

@@ -28,10 +28,10 @@ PAIRED = (
 )
 OVERALL = (
     Column("agent"),
-    Column("iqm", "interquartile mean", ".3f", short="IQM"),
+    Column("iqm", "interquartile mean", "z.3f", short="IQM"),
     Column("iqm_interval", "95 % interval", align="right"),
-    Column("mean", format=".3f", optional=True),
-    Column("improvement", format=".3f"),
+    Column("mean", format="z.3f", optional=True),
+    Column("improvement", format="z.3f"),
     Column("improvement_interval", "95 % interval", align="right", optional=True),
 )
 
@@ -85,29 +85,29 @@ def _line(row: Row, near: bool) -> Row:
     """A row as people read it."""
     paper = row["published_mean"]
     blank: Row = dict.fromkeys(column.key for column in COLUMNS)
-    published = None if paper is None else f"{paper:.2f} ± {row['published_std']:.2f}"
+    published = None if paper is None else f"{paper:z.2f} ± {row['published_std']:z.2f}"
     named: Row = {**blank, "domain": row["domain"], "agent": row["agent"], "published": published}
     if row["mean"] is None:
         return {**named, "mean": NOT_AVAILABLE}
     shares = {
-        name: None if row.get(name) is None else number_text(row[name], ".1f")
+        name: None if row.get(name) is None else number_text(row[name], "z.1f")
         for name in ("relative", "published_relative")
     }
     return {
         **named,
-        "mean": f"{row['mean']:.2f}",
+        "mean": f"{row['mean']:z.2f}",
         "std": number_text(row["std"]),
         "interval": interval_text(row["low"], row["high"]),
-        "discounted": f"{row['discounted_mean']:.2f}" if near else None,
+        "discounted": f"{row['discounted_mean']:z.2f}" if near else None,
         "compatible": row["compatible"],
         **shares,
     }
 
 
 def _pair(row: Row) -> Row:
-    interval = interval_text(row["baseline_minus_low"], row["baseline_minus_high"], "+.2f")
+    interval = interval_text(row["baseline_minus_low"], row["baseline_minus_high"], "+z.2f")
     named = {"domain": row["domain"], "agent": row["agent"]}
-    return {**named, "difference": f"{row['baseline_minus']:+.2f}", "interval": interval}
+    return {**named, "difference": f"{row['baseline_minus']:+z.2f}", "interval": interval}
 
 
 def _over_domains(rows: Sequence[Row], baseline: str) -> Table:
@@ -116,7 +116,7 @@ def _over_domains(rows: Sequence[Row], baseline: str) -> Table:
         line = {name: row[name] for name in ("agent", "iqm", "mean", "improvement")}
         for name in ("iqm", "improvement"):
             low, high = row[f"{name}_low"], row[f"{name}_high"]
-            line[f"{name}_interval"] = interval_text(low, high, ".3f")
+            line[f"{name}_interval"] = interval_text(low, high, "z.3f")
         lines.append(line)
     notes = [
         f"improvement: the probability that a trial of {baseline} scores higher than one of the agent; "

@@ -341,9 +341,9 @@ def _exact(domain: Domain, rules: str, models: list[int], form: Form) -> None:
 
     labels, horizon = domain.labels(rules), domain.horizon
     returns = {k: exact_returns(domain.description(k, rules), horizon) for k in models}
-    lines: list[tuple[Any, ...]] = [(k, *(f"{part:.2f}" for part in returns[k]), labels[k]) for k in models]
+    lines: list[tuple[Any, ...]] = [(k, *(f"{part:z.2f}" for part in returns[k]), labels[k]) for k in models]
     mean = (sum(part) / len(models) for part in zip(*returns.values(), strict=True))
-    lines.append(("mean", *(f"{part:.2f}" for part in mean), ""))
+    lines.append(("mean", *(f"{part:z.2f}" for part in mean), ""))
     titles = ("model", "value iteration", "random", "optimal value", "label")
     table = Table.of(titles, lines, f"{domain.name}, rules {rules}: exact returns over {horizon} steps")
     if form.chosen:

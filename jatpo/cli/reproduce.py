@@ -159,5 +159,5 @@ def show(results: Results) -> None:
 def _cell(row: Any) -> str:
     if row["mean"] is None:
         return "N.A."
-    theirs = "" if row["published_mean"] is None else f" ({row['published_mean']:.1f})"
-    return f"{row['mean']:.1f}{theirs}{' !' if row.get('compatible') is False else ''}"
+    theirs = "" if row["published_mean"] is None else f" ({row['published_mean']:z.1f})"
+    return f"{row['mean']:z.1f}{theirs}{' !' if row.get('compatible') is False else ''}"

@@ -95,7 +95,7 @@ def _html_cell(cells: Mapping[tuple, Row], agent: str) -> Callable[[Row], str]:
         own = cells.get((row["rules"], row["domain"], agent))
         if own is None:
             return html_tables.NOTHING
-        text = f"{own['discounted']:.2f}"
+        text = f"{own['discounted']:z.2f}"
         low, high = (own.get(f"minus_atpo_discounted_{end}") for end in ("low", "high"))
         if low is not None and low > 0:
             return f"<b>{text}</b>"

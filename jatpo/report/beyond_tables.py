@@ -54,7 +54,7 @@ def _returns(found: Tables) -> str:
 
 def _return_cell(row: Row) -> str:
     """The mean return: bold where it is above ATPO's in the same trials, slanted where it is below."""
-    text = f"{row['mean']:.1f}"
+    text = f"{row['mean']:z.1f}"
     if row.get("won") is not None and row.get("won_high") is not None:
         text += f" ({row['won']:.0f} ± {row['won_high'] - row['won']:.0f})"
     low, high = (row.get(f"minus_atpo_{end}") for end in ("low", "high"))
@@ -74,7 +74,7 @@ def _discounted(found: Tables) -> str:
 
     more = {"upper bound": upper} if proofs else {}
     return _each_rules(
-        found, "beyond", "mean discounted return", lambda row: f"{row['discounted']:.2f}", more
+        found, "beyond", "mean discounted return", lambda row: f"{row['discounted']:z.2f}", more
     )
 
 

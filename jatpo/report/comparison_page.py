@@ -69,10 +69,10 @@ def _overview(rows: Sequence[Row], domains: Sequence[str]) -> str:
 def _cell(row: Row | None) -> str:
     if row is None:
         return ""
-    theirs = "" if row["published_mean"] is None else f" ({row['published_mean']:.1f})"
+    theirs = "" if row["published_mean"] is None else f" ({row['published_mean']:z.1f})"
     if row["mean"] is None:
         return f"N.A.{theirs}"
-    text = f"{row['mean']:.1f}{theirs}"
+    text = f"{row['mean']:z.1f}{theirs}"
     return f"**{text}**" if row["compatible"] is False else text
 
 
@@ -87,9 +87,9 @@ def _misfits(rows: Sequence[Row]) -> str:
     head = ["domain", "agent", "ours", "published", "difference in standard errors", "p-value"]
     lines = []
     for row in found:
-        theirs = f"{row['published_mean']:.2f} ± {row['published_std']:.2f}"
-        ours = f"{row['mean']:.2f} ± {number_text(row['std'])}"
-        measures = [f"{row['deviation']:+.1f}", f"{100 * row['chance']:.2g} %"]
+        theirs = f"{row['published_mean']:z.2f} ± {row['published_std']:z.2f}"
+        ours = f"{row['mean']:z.2f} ± {number_text(row['std'])}"
+        measures = [f"{row['deviation']:+z.1f}", f"{100 * row['chance']:.2g} %"]
         lines.append([row["domain"], label(row["agent"]), ours, theirs, *measures])
     return f"## Cells that do not fit\n\n{words}\n\n{_markdown(head, lines)}"
 
@@ -103,17 +103,17 @@ def _domain(name: str, rows: Sequence[Row]) -> str:
 
 def _agent_cells(row: Row) -> list[str]:
     theirs = (
-        "" if row["published_mean"] is None else f"{row['published_mean']:.2f} ± {row['published_std']:.2f}"
+        "" if row["published_mean"] is None else f"{row['published_mean']:z.2f} ± {row['published_std']:z.2f}"
     )
     if row["mean"] is None:
         return [label(row["agent"]), f"N.A.: {row['reason']}", "", "", theirs, "", "", ""]
     fits = {True: "yes", False: "no", None: ""}[row["compatible"]]
-    relative = "" if row.get("relative") is None else f"{row['relative']:.1f}"
+    relative = "" if row.get("relative") is None else f"{row['relative']:z.1f}"
     paired = ""
     if row.get("atpo_minus") is not None:
-        ends = interval_text(row["atpo_minus_low"], row["atpo_minus_high"], "+.2f")
-        paired = f"{row['atpo_minus']:+.2f} ({ends})"
-    numbers = [f"{row['mean']:.2f}", number_text(row["std"]), interval_text(row["low"], row["high"])]
+        ends = interval_text(row["atpo_minus_low"], row["atpo_minus_high"], "+z.2f")
+        paired = f"{row['atpo_minus']:+z.2f} ({ends})"
+    numbers = [f"{row['mean']:z.2f}", number_text(row["std"]), interval_text(row["low"], row["high"])]
     return [label(row["agent"]), *numbers, theirs, fits, relative, paired]
 
 

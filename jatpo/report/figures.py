@@ -229,9 +229,9 @@ def _table_cell(axes: Any, x: float, line: int, row: Row | None) -> None:
         return
     weight = "bold" if row["agent"] == "atpo" else "normal"
     flag = " !" if row.get("compatible") is False else ""
-    axes.text(x, line + 0.36, f"{row['mean']:.1f}{flag}", ha="center", va="center", weight=weight)
+    axes.text(x, line + 0.36, f"{row['mean']:z.1f}{flag}", ha="center", va="center", weight=weight)
     if row["published_mean"] is not None:
-        text = f"({row['published_mean']:.1f})"
+        text = f"({row['published_mean']:z.1f})"
         axes.text(x, line + 0.76, text, ha="center", va="center", color=MUTED, size=8)
 
 

@@ -116,25 +116,25 @@ def _return_cell(row: Row | None) -> str:
     if row is None or row["mean"] is None:
         reason = escape(row.get("reason") or "the trials do not cover every model") if row else ""
         return f'<span class="none" title="{reason}">N.A.</span>'
-    ours = _value(row["agent"], f"{row['mean']:.2f}")
+    ours = _value(row["agent"], f"{row['mean']:z.2f}")
     interval = f'<small class="interval">{interval_text(row["low"], row["high"], between=" to ")}</small>'
     if row["published_mean"] is None:
         return f"{ours}{interval}"
     fits = row.get("compatible")
     sign = {True: '<b class="fits">✓</b>', False: '<b class="misfit">✗</b>', None: ""}[fits]
-    theirs = f"{row['published_mean']:.2f} ± {row['published_std']:.2f}"
+    theirs = f"{row['published_mean']:z.2f} ± {row['published_std']:z.2f}"
     return f'{ours}{interval}<small class="paper">{theirs} {sign}</small>'
 
 
 def _relative_cell(row: Row | None) -> str:
     if row is None or row.get("relative") is None:
         return '<span class="none">N.A.</span>'
-    text = _value(row["agent"], f"{row['relative']:.1f} %")
+    text = _value(row["agent"], f"{row['relative']:z.1f} %")
     if row["agent"] not in ("random", "value_iteration"):
-        ends = interval_text(row["relative_low"], row["relative_high"], ".1f", " to ")
+        ends = interval_text(row["relative_low"], row["relative_high"], "z.1f", " to ")
         text += f'<small class="interval">{ends}</small>'
     if row["published_relative"] is not None:
-        text += f'<small class="paper">{row["published_relative"]:.1f} %</small>'
+        text += f'<small class="paper">{row["published_relative"]:z.1f} %</small>'
     return text
 
 
@@ -152,8 +152,8 @@ def differences(results: Results) -> str:
             return '<span class="none">N.A.</span>'
         low, high = row["atpo_minus_low"], row["atpo_minus_high"]
         kind = "better" if low > 0 else "worse" if high < 0 else "even"
-        middle = f'<span class="{kind}">{row["atpo_minus"]:+.2f}</span>'
-        return f'{middle}<small class="interval">{low:+.2f} to {high:+.2f}</small>'
+        middle = f'<span class="{kind}">{row["atpo_minus"]:+z.2f}</span>'
+        return f'{middle}<small class="interval">{low:+z.2f} to {high:+z.2f}</small>'
 
     def column(agent: str) -> Column:
         return Column(f"minus {mark(agent).label}", lambda row: cell(found.get((row["domain"], agent))))
@@ -168,8 +168,8 @@ def bounds(results: Results) -> str:
         Column("model", lambda row: escape(f"{row['domain']} {row['model']}"), False),
         Column("what it is", field("label"), False),
         Column("states", field("states")),
-        Column("lower", field("lower", ".2f")),
-        Column("upper", field("upper", ".2f")),
+        Column("lower", field("lower", "z.2f")),
+        Column("upper", field("upper", "z.2f")),
         Column("vectors", field("vectors")),
         Column("stages", field("stages")),
         Column("time", lambda row: seconds(row["seconds"])),
@@ -183,9 +183,9 @@ def identification(results: Results) -> str:
 
     def at(step: str) -> Callable[[Row], str]:
         def cell(row: Row) -> str:
-            text = field(f"probability_{step}", ".2f")(row)
+            text = field(f"probability_{step}", "z.2f")(row)
             theirs = row.get(f"published_{step}")
-            return text if theirs is None else f'{text}<small class="paper">{theirs:.2f}</small>'
+            return text if theirs is None else f'{text}<small class="paper">{theirs:z.2f}</small>'
 
         return cell
 
@@ -224,7 +224,7 @@ def effects(results: Results) -> str:
     def pair(name: str) -> Callable[[Row], str]:
         def cell(row: Row) -> str:
             one, other = (found[row["domain"], rules][name] for rules in ("as_run", "as_written"))
-            return f"{one:.2f} → {other:.2f}"
+            return f"{one:z.2f} → {other:z.2f}"
 
         return cell
 

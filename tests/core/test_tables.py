@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from jatpo.errors import JatpoError
-from jatpo.tables import Column, Table
+from jatpo.evaluate.experiments.comparison_tables import OVERALL
+from jatpo.tables import Column, Table, interval_text, number_text
 
 COLUMNS = ("domain", "states", "mean", "note")
 ROWS = [
@@ -87,6 +88,11 @@ def test_numbers_written_as_text_stand_to_the_right(capsys):
     rows = [{"agent": a, "return": r} for a, r in (("atpo", "85.4"), ("bopa", "N.A."), ("random", "101.25"))]
     print(Table(rows))
     assert capsys.readouterr().out.splitlines()[1:] == ["atpo      85.4", "bopa      N.A.", "random  101.25"]
+
+
+def test_a_number_that_rounds_to_zero_has_no_minus():
+    assert interval_text(-0.001, 0.001) == "0.00 .. 0.00" and number_text(-0.5) == "-0.50"
+    assert all("-0" not in column.text(-0.0004) for column in OVERALL if isinstance(column.format, str))
 
 
 def test_lines_of_cells_under_headers():

@@ -148,6 +148,15 @@ def test_rows_of_one_group_stand_under_a_heading():
     assert [line.split()[0] for line in (*shown[2:5], *shown[6:])] == [f"agent{n}" for n in range(6)]
 
 
+def test_short_headers_are_taken_where_fewer_lines_fold():
+    rows = [["name", "1", "a text of several words that folds"] for _ in range(3)]
+    headers, short = ["name", "observations", "what"], ["name", "obs", "what"]
+    table = Cells(headers, short, rows, [False, True, False], [False] * 3)
+    assert fit(table, 60)[0].split() == headers
+    shown = fit(table, 46)
+    assert shown[0].split() == short and len(shown) == 4 and max(map(len, shown)) <= 46
+
+
 def test_paths_are_shown_by_their_shortest_distinct_endings():
     names = ["gridworld:2", "far/away/tiger.POMDP", "far/off/tiger.POMDP", "team/", "tiger.POMDP"]
     shown = distinct_endings(names)
