@@ -15,12 +15,16 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from typer.core import TyperGroup
 
 import tiny_domain
+from jatpo.cli.app import build
 from jatpo.cli.main import run
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = sorted(str(page.relative_to(DOCS)) for page in [*DOCS.rglob("*.md"), DOCS / "../README.md"])
+COMMAND = re.compile(r"(?:[A-Z_]+=\S+ |srun (?:--\S+ \d+ )*|time )*jatpo (.+?)(?:  .*|[&>|].*)?$")
 FILE = re.compile(r"# (\S+\.\w+)\n")
 
 
@@ -117,6 +121,32 @@ def test_what_the_page_on_a_learned_agent_says(type_in):
     mean = means()
     assert mean["value_iteration"] == pytest.approx(95.4, abs=0.5)
     assert 93 < mean["atpo"] < 95.5 and 88 < mean["learned"] < 95.5 and 50 < mean["random"] < 65
+
+
+@pytest.mark.parametrize("page", ["solving.md", "concepts/solvers.md", "certificates.md"])
+def test_a_page_with_one_program(type_in, page):
+    assert type_in(page) == {"python": 1, "text": 1}
+
+
+def test_every_command_on_a_page_has_its_options():
+    """Also those that take too long to run, or need a cluster."""
+    lines = [
+        line for name in PAGES for kind, text in blocks_of(name) if kind == "sh" for line in text.splitlines()
+    ]
+    lines += [
+        line[4:] for name in PAGES for line in (DOCS / name).read_text().splitlines() if line[:4] == "    "
+    ]
+    found = [match[1] for match in map(COMMAND.match, lines) if match]
+    assert len(found) > 60
+    for line in found:
+        words = shlex.split(line, comments=True)
+        command, context = build(words), None
+        while isinstance(command, TyperGroup):
+            context = command.make_context(
+                command.name, list(words[:1]), parent=context, resilient_parsing=True
+            )
+            _, command, words = command.resolve_command(context, words)
+        assert command.make_context(command.name, list(words), parent=context).params, line
 
 
 def test_the_page_on_simulators(type_in):
