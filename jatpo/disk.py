@@ -16,6 +16,7 @@ import mmap
 import os
 import shutil
 import tempfile
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -40,6 +41,7 @@ REASONS = {  # what libraries say of a disk, in words of their own
     "permission denied": errno.EACCES,
     "file too large": errno.EFBIG,
 }
+ORBAX = threading.Lock()  # it, and the log that is silenced meanwhile, serve one thread at a time
 Arrays = dict[str, np.ndarray]
 T = TypeVar("T")
 
@@ -189,7 +191,7 @@ class Checkpoints:
         _check_space(self.directory, sum(array.nbytes for array in tree.values()))
         draft = draft_name(target)
         try:
-            with _as_os_errors(self.directory):
+            with ORBAX, _as_os_errors(self.directory):
                 _checkpointer().save(draft, tree)
             with open(draft / SEAL, "w", encoding="ascii") as file:
                 json.dump(_file_digests(draft), file)
@@ -240,7 +242,8 @@ class Checkpoints:
     def _restore(self, path: Path) -> tuple[dict[str, Any], Arrays]:
         if json.loads((path / SEAL).read_bytes()) != _file_digests(path):
             raise ValueError("its files are not as they were written")
-        tree = dict(_checkpointer().restore(path))
+        with ORBAX:
+            tree = dict(_checkpointer().restore(path))
         stored = json.loads(bytes(np.asarray(tree.pop(META), np.uint8)))
         if stored["identity"] != json.loads(json.dumps(self.identity)):
             raise ValueError("it was made for another model, other settings or another version")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,36 +16,24 @@ import jax
 import numpy as np
 from jax import Array
 
-from jatpo import disk, interrupts, memory
+from jatpo import disk, interrupts
 from jatpo.engine import Engine, Rate, Unit
-from jatpo.errors import JatpoError
 from jatpo.events import Event, OnEvent, ignore
 from jatpo.evidence import Evidence, trimmed
 from jatpo.model import POMDP
+from jatpo.solve import side_by_side
 from jatpo.solve.base import Solver
-from jatpo.solve.cache import Cache, OwnCache, entry_key, settings_of
+from jatpo.solve.cache import Cache, OwnCache, settings_of
 from jatpo.solve.defaults import default_directory
 from jatpo.solve.evidence_store import load_evidence
-from jatpo.solve.policy import NEVER
-from jatpo.solve.problem import Problem, key_words, prepare
+from jatpo.solve.jobs import Job, jobs_of, places, problems_of, refuse_unsolvable, require_room, seed_of
+from jatpo.solve.problem import Problem
+from jatpo.solve.side_by_side import Lead
 from jatpo.solve.solution import Solution
 from jatpo.solve.stopping import Info, Status, Stop
 
 SAVE_EVERY = 5.0  # seconds between two states of a solve on disk
 READY = 256  # models that are prepared at once for the workers of an engine
-
-
-@dataclass(frozen=True)
-class Job:
-    """One model to solve, and the name of its entry in the cache."""
-
-    number: int
-    label: str
-    model: POMDP
-    solver: Solver
-    stop: Stop
-    model_hash: str
-    entry: str
 
 
 def solve_models(
@@ -65,8 +54,8 @@ def solve_models(
     and unfinished ones resumed, whose states are saved every `save_every` seconds. Models with equal content are solved
     once. With an `engine`, each model is a unit of work for one of its workers.
     """
-    seed = _seed_of(key)
-    jobs = _jobs(models, solvers, stops, labels, seed)
+    seed = seed_of(key)
+    jobs = jobs_of(models, solvers, stops, labels, seed)
     store = None if cache is None else Cache(cache, on_event)
     found: dict[str, Solution] = {}
     for entry in dict.fromkeys(job.entry for job in jobs):
@@ -75,16 +64,29 @@ def solve_models(
             found[entry] = solution
     missing = list({job.entry: job for job in reversed(jobs) if job.entry not in found}.values())[::-1]
     for job in missing:
-        _require_room(job)
+        require_room(job)
     if store and missing:
         disk.prepare()
     if engine is not None:
         found |= _solve_elsewhere(engine, jobs, missing, key, store, on_event, save_every)
         return [found[job.entry] for job in jobs]
-    problems = _problems(jobs, missing)
-    for done, job in enumerate(missing):
-        send = _Progress(job.label, done, len(missing), on_event)
-        found[job.entry] = _solve_and_keep(job, problems[job.number], key, store, send, save_every)
+    problems, leads = problems_of(jobs, missing), {job.solver: Lead() for job in missing}
+    tasks = [
+        partial(
+            _solve_and_keep,
+            job,
+            problems[job.number],
+            key,
+            store,
+            save_every,
+            leads[job.solver],
+            done,
+            len(missing),
+        )
+        for done, job in enumerate(missing)
+    ]
+    for job, solution in zip(missing, side_by_side.run(tasks, places(missing), on_event), strict=True):
+        found[job.entry] = solution
     return [found[job.entry] for job in jobs]
 
 
@@ -102,7 +104,7 @@ def _solve_elsewhere(
     directory = store.directory if store and engine.common_files else None
     more = words, impl, store is not None, directory, save_every
     for job in missing:
-        _refuse_unsolvable(job)
+        refuse_unsolvable(job)
     units = (
         Unit(job.label, solve_unit, (job, problem, *more)) for job, problem in _made_ready(jobs, missing)
     )
@@ -121,12 +123,12 @@ def _solve_elsewhere(
 def _made_ready(jobs: Sequence[Job], missing: Sequence[Job]) -> Iterator[tuple[Job, Problem]]:
     """Each job that is missing with its problem; of many, not all problems are there at once."""
     if len(jobs) <= READY:
-        problems = _problems(jobs, missing)
+        problems = problems_of(jobs, missing)
         yield from ((job, problems.pop(job.number)) for job in missing)
         return
     for first in range(0, len(missing), READY):
         group = missing[first : first + READY]
-        problems = _problems(group, group)
+        problems = problems_of(group, group)
         yield from ((job, problems.pop(job.number)) for job in group)
 
 
@@ -153,9 +155,20 @@ def solve_unit(
 
 
 def _solve_and_keep(
-    job: Job, problem: Problem, key: Array, store: Cache | None, send: _Progress, save_every: float
+    job: Job,
+    problem: Problem,
+    key: Array,
+    store: Cache | None,
+    save_every: float,
+    lead: Lead,
+    done: int,
+    total: int,
+    on_event: OnEvent,
 ) -> Solution:
-    return _keep(store, job.entry, _solve(job, problem, key, store, send, save_every))
+    own = Cache(store.directory, on_event) if store else None
+    problem = problem if jax.config.jax_default_device is None else problem.here()
+    send = _Progress(job.label, done, total, on_event)
+    return _keep(own, job.entry, _solve(job, problem, key, own, send, save_every, lead))
 
 
 def _keep(store: Cache | None, entry: str, solution: Solution) -> Solution:
@@ -166,73 +179,6 @@ def _keep(store: Cache | None, entry: str, solution: Solution) -> Solution:
         store.save_evidence(entry, solution.evidence)
     store.save_solution(entry, solution)
     return replace(solution, evidence=None)
-
-
-def _jobs(
-    models: Sequence[POMDP],
-    solvers: Solver | Sequence[Solver],
-    stops: Stop | Sequence[Stop],
-    labels: Sequence[str] | None,
-    seed: int,
-) -> list[Job]:
-    count = len(models)
-    each = list(solvers) if isinstance(solvers, Sequence) else [solvers] * count
-    until = list(stops) if isinstance(stops, Sequence) else [stops] * count
-    names = labels or [str(k) for k in range(count)]
-    jobs = []
-    for k, (model, solver, stop, label) in enumerate(zip(models, each, until, names, strict=True)):
-        solver.check(stop)
-        model_hash = model.content_hash()
-        entry = entry_key(model.exact_hash(), solver, stop, seed)
-        jobs.append(Job(k, label, model, solver, stop, model_hash, entry))
-    return jobs
-
-
-def _require_room(job: Job) -> None:
-    """Refuse a solve that would not fit into the memory of this machine."""
-    model = job.model
-    parts = job.solver.reserve(model.num_states, model.num_actions, np.dtype(model.dtype).itemsize)
-    options = " and ".join(f"'{option}'" for _, _, _, option in parts if option)
-    remedy = f"lower {options}; 'jatpo plan' shows by how much"
-    needed = sum(number * each for _, number, each, _ in parts)
-    memory.require(needed, f"solving model '{job.label}' by '{job.solver.name}'", remedy)
-
-
-def _problems(jobs: Sequence[Job], missing: Sequence[Job]) -> dict[int, Problem]:
-    """The problems of all jobs, by number; those of solvers that want every state apart, so they change no other."""
-    problems: dict[int, Problem] = {}
-    for every_state, planned in {(job.solver.every_state, job.solver.planned) for job in missing}:
-        kind = (every_state, planned)
-        group = [job for job in jobs if (job.solver.every_state, job.solver.planned) == kind]
-        for job in group:
-            _refuse_unsolvable(job)
-        made = prepare([job.model for job in group], every_state, planned)
-        problems |= {job.number: problem for job, problem in zip(group, made, strict=True)}
-    return problems
-
-
-def _refuse_unsolvable(job: Job) -> None:
-    """Refuse a model whose values its precision does not hold."""
-    exact, dtype = job.model.exact(), np.dtype(job.model.dtype)
-    if exact.discount >= 1:
-        raise JatpoError(f"model {job.number} has discount 1: an infinite horizon needs a discount below 1")
-    remedy = "set JAX_ENABLE_X64=1" if dtype != np.float64 else "use a smaller one"
-    if float(job.model.discount) >= 1:
-        raise JatpoError(
-            f"model {job.number} has discount {exact.discount!r}, which is 1 in {dtype}: {remedy}"
-        )
-    most = float(np.abs(exact.reward).max(initial=0.0)) / (1 - exact.discount)
-    bound = min(float(np.finfo(dtype).max) / 4, -NEVER / 10)  # more would look like padding
-    if not most < bound:
-        raise JatpoError(
-            f"model {job.number} has values up to {most:.2g}, and a policy holds values below {bound:.2g}: "
-            "scale its rewards"
-        )
-
-
-def _seed_of(key: Array) -> int:
-    """The seed that `key` was made of, or the number that its words are."""
-    return sum(int(word) << 32 * place for place, word in enumerate(reversed(key_words(key))))
 
 
 @dataclass(frozen=True)
@@ -261,11 +207,18 @@ class _Progress:
 
 
 def _solve(
-    job: Job, problem: Problem, key: Array, store: Cache | None, send: _Progress, save_every: float
+    job: Job,
+    problem: Problem,
+    key: Array,
+    store: Cache | None,
+    send: _Progress,
+    save_every: float,
+    lead: Lead | None = None,
 ) -> Solution:
     """The solution of one model; its states are kept in `store` meanwhile."""
     solver = job.solver
-    state, seconds = _start(job, problem, key, store)
+    with (lead or Lead()).taken():
+        state, seconds = _start(job, problem, key, store)
     saved, info, status, whole = time.monotonic(), None, None, False
     try:
         while status is None:
@@ -283,7 +236,7 @@ def _solve(
                 store.save_run(job.entry, info.stages, seconds, solver.pack(state))
                 saved = time.monotonic()
     except KeyboardInterrupt:
-        if store and info is not None and whole:
+        if store and info is not None and whole and status is None:  # a state that is to be continued
             store.save_run(job.entry, info.stages, seconds, solver.pack(state))
             send.note(f"{Status.INTERRUPTED.value} after {info.stages} stages: {Status.INTERRUPTED.remedy}")
         raise
@@ -295,7 +248,7 @@ def _solve(
         seconds=seconds,
         stages=info.stages,
         backups=info.backups,
-        seed=_seed_of(key),
+        seed=seed_of(key),
         solver=solver.name,
         settings=settings_of(solver),
         stop=job.stop,

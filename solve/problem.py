@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import jax
@@ -71,6 +71,11 @@ class Problem:
     def attained(self, value: float) -> float:
         """What a policy attains whose vectors give `value` in the precision of the model: less its rounding."""
         return value - self.rounding
+
+    def here(self) -> Problem:
+        """The same problem with its arrays on the default device."""
+        model, plan = jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf)), (self.model, self.plan))
+        return replace(self, model=model, plan=plan)
 
     def compile_backup(self) -> None:
         """Compile the backup of a batch, by running it on blank input."""
