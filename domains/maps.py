@@ -68,3 +68,20 @@ def open_map(width: int, height: int) -> str:
     cells = width * height
     memory.require(cells**2 * PAIR_BYTES, f"a grid of {width} x {height} cells", "make it smaller")
     return "\n".join(["." * width] * height)
+
+
+def scaled_map(text: str, size: int) -> str:
+    """The map with `size` x `size` cells for each of its cells; a mark (G, S) stays in the middle one, up and left."""
+    rows = [row.strip() for row in text.strip().splitlines()]
+    middle = (size - 1) // 2
+    open_cells = sum(len(row) - row.count("#") for row in rows) * size**2
+    memory.require(open_cells**2 * PAIR_BYTES, f"a maze of {open_cells} cells", "make it smaller")
+
+    def line(row: str, inner: int) -> str:
+        return "".join(
+            mark if mark in "#." or inner == column == middle else "."
+            for mark in row
+            for column in range(size)
+        )
+
+    return "\n".join(line(row, inner) for row in rows for inner in range(size))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
 from typing import Annotated, Literal
 
 from jatpo.domains import maps
 from jatpo.domains.domain import Probability, register
 from jatpo.domains.grid import Cell, Grid, cell_name
+from jatpo.domains.maps import scaled_map
+from jatpo.domains.movers import TwoMovers
 from jatpo.domains.pairs import Failure, Pairs, Slip, Start, Walk
 from jatpo.domains.structure import World
 from jatpo.errors import JatpoError
@@ -15,9 +18,22 @@ from jatpo.errors import JatpoError
 GoalRule = Literal["aligned", "task"]
 
 
-def tasks(map: str, goals: tuple[Cell, ...] | None = None, **_: object) -> list[tuple[Cell, Cell]]:
+def _map(text: str, size: int) -> str:
+    """The text map at a size."""
+    if size < 1:
+        raise JatpoError(f"size={size} does not fit a maze: give 1 or more cells for each cell of the map")
+    return text if size == 1 else scaled_map(text, size)
+
+
+def tasks(
+    map: str, goals: tuple[Cell, ...] | None = None, size: int = 1, **_: object
+) -> list[tuple[Cell, Cell]]:
     """Every pair of goals, in combination order of the goals listed by column, then row."""
-    cells = Grid.parse(map).goals if goals is None else tuple(sorted((int(c), int(r)) for c, r in goals))
+    cells = (
+        Grid.parse(_map(map, size)).goals
+        if goals is None
+        else tuple(sorted((int(c), int(r)) for c, r in goals))
+    )
     if len(set(cells)) < 2:
         raise JatpoError(f"the maze has {len(set(cells))} goals: mark two or more cells with G")
     return list(combinations(cells, 2))
@@ -34,9 +50,11 @@ def goals_of(task: tuple[Cell, Cell], every: tuple[Cell, ...], rule: GoalRule) -
     return tuple(cell for cell in every if cell in task or cell[0] in columns or cell[1] in rows)
 
 
-def labels(map: str, goals: tuple[Cell, ...] | None = None, **_: object) -> tuple[str, ...]:
+def labels(map: str, goals: tuple[Cell, ...] | None = None, size: int = 1, **_: object) -> tuple[str, ...]:
     """`goals 1,1 and 4,4` for every task."""
-    return tuple("goals " + " and ".join(cell_name(cell) for cell in task) for task in tasks(map, goals))
+    return tuple(
+        "goals " + " and ".join(cell_name(cell) for cell in task) for task in tasks(map, goals, size)
+    )
 
 
 def maze(
@@ -53,12 +71,13 @@ def maze(
     sensor_failure: Annotated[Failure, "a missed element reads as either other symbol, or nothing"] = "other",
     start: Annotated[Start, "on the cells marked S, or anywhere unsolved"] = "marked",
     share_cells: Annotated[bool, "may both stand on one cell?"] = False,
-) -> World:
+    size: Annotated[int, "cells of the grid for each cell of the map, in both directions"] = 1,
+) -> World | TwoMovers:
     """Task k of a maze."""
-    every = tasks(map, goals)
+    every = tasks(map, goals, size)
     task = every[model]
     return Pairs(
-        grid=Grid.parse(map),
+        grid=Grid.parse(_map(map, size)),
         goals=goals_of(task, tuple(sorted({cell for pair in every for cell in pair})), goal_rule),
         share_cells=share_cells,
         noise=noise,
@@ -68,7 +87,12 @@ def maze(
         sensor_failure=sensor_failure,
         start=start,
         discount=discount,
-    ).world(labels(map, goals)[model])
+    ).model(labels(map, goals, size)[model])
+
+
+def _steps_of(horizon: int) -> Callable[..., int]:
+    """The horizon, in proportion to the distances."""
+    return lambda size=1, **_: horizon * size
 
 
 for name, text, models, noise, horizon, beliefs in (
@@ -85,6 +109,7 @@ for name, text, models, noise, horizon, beliefs in (
         horizon=horizon,
         beliefs=beliefs,
         labels=labels,
+        steps=_steps_of(horizon),
         as_run={"map": text, "noise": noise},
         as_written={
             "goal_rule": "task",

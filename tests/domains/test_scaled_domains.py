@@ -14,7 +14,7 @@ from jatpo.domains import pairs
 from jatpo.domains.rocksample import layout
 from jatpo.errors import JatpoError
 from jatpo.storage import lists
-from oracles.domains import gridworld, rocksample
+from oracles.domains import gridworld, maze, rocksample
 from oracles.domains.rows import Rows
 
 
@@ -58,6 +58,34 @@ def test_goals_and_horizon_grow_with_the_size():
 def test_parameters_in_a_name_are_checked(source, message):
     with pytest.raises(JatpoError, match=message.replace("(", r"\(")):
         jatpo.load(source)
+
+
+NTU_OF_SIZE_2 = """
+######S.####
+######..####
+##G.....G.##
+##........##
+S...####..##
+....####..##
+##..####..S.
+##..####....
+##G.....G.##
+##........##
+####S.######
+####..######
+"""
+
+
+def test_a_maze_of_twice_the_size(monkeypatch):
+    """Four cells for each cell of the map; a mark stays in one of them, and the horizon grows with the distances."""
+    monkeypatch.setitem(maze.MAPS, "ntu", NTU_OF_SIZE_2)
+    wanted = maze.transcribe("ntu", 2, "as_written", 0.2)
+    assert_same_model(Rows(domains.make("ntu", 2, "as_written", size=2)), wanted)
+    library = jatpo.load("ntu:size=2")
+    assert library.horizon == 2 * jatpo.load("ntu").horizon
+    assert library.labels[1] == "goals 2,2 and 8,2"
+    with pytest.raises(JatpoError, match="size=0 does not fit a maze"):
+        jatpo.load("ntu:size=0")
 
 
 def test_rocksample_against_its_rules():
