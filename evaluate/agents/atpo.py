@@ -12,17 +12,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from jatpo import filter
 from jatpo.beliefs import Dense, Representation, each_model, start_library, update_library
+from jatpo.evaluate.agents.belief_policies import BeliefPolicy, LikeliestState, Vectors
 from jatpo.evaluate.agents.protocol import Context, Defaults, agent_class, static
 from jatpo.filter import safe_log
 from jatpo.library import Library
-from jatpo.solve.policy import Policy, scores_columns_to_probabilities
 
 
 class Mixture(NamedTuple):
@@ -47,8 +46,12 @@ class ATPO(Defaults):
     name: str = "atpo"
     knows: str = "library"
     belief: Representation = static(default=Dense())  # how the belief in every model is held
+    policy: BeliefPolicy = static(default=Vectors())  # what a model's policy does with its belief
     sees = "observation"
-    needs = ("policies",)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return self.policy.needs
 
     def init(self, keys: Array, context: Context, seen: None) -> Any:
         """Every model's start belief, and the prior."""
@@ -73,12 +76,7 @@ class ATPO(Defaults):
 
     def model_policies(self, context: Context, memory: Mixture) -> Array:
         """pi_k(a | b_k) of every model [K, A, N]."""
-        policies: Policy = context.solved["policies"]
-        num_actions = context.actions.shape[0]
-        scores = self.expectations(memory, policies.vectors)  # [K, V, N]
-        return jax.vmap(lambda own, actions: scores_columns_to_probabilities(own, actions, num_actions))(
-            scores, policies.actions
-        )
+        return self.policy.columns(context, self.belief, memory.beliefs)
 
     def expectations(self, memory: Mixture, values: Array) -> Array:
         """sum_x b_k(x) values(k, ..., x) of every model [K, ..., N], for `values` [K, ..., X]."""
@@ -151,6 +149,16 @@ def Informed(**parameters: Any) -> ATPO:
 def RandomPicker(**parameters: Any) -> ATPO:
     """The mixture with a uniform p that never changes: a model drawn anew at every step."""
     return ATPO(**{"name": "random_picker", "temper": 0.0, "flat": True} | parameters)
+
+
+def StateATPO(**parameters: Any) -> ATPO:
+    """ATPO whose models act for their most probable state; `state_atpo` in the tables."""
+    return ATPO(**{"name": "state_atpo", "policy": LikeliestState()} | parameters)
+
+
+def StateInformed(**parameters: Any) -> ATPO:
+    """The agent that knows the true model and acts for its most probable state."""
+    return Informed(**{"name": "state_informed", "policy": LikeliestState()} | parameters)
 
 
 def mix(log_posterior: Array, policies: Array) -> Array:

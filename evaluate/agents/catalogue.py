@@ -20,14 +20,14 @@ from typing import Any
 
 from jatpo.beliefs import Dense, Scaled
 from jatpo.errors import unknown
-from jatpo.evaluate.agents.atpo import ATPO, Informed, RandomPicker
+from jatpo.evaluate.agents.atpo import ATPO, Informed, RandomPicker, StateATPO, StateInformed
 from jatpo.evaluate.agents.bayes import Bayes
 from jatpo.evaluate.agents.bopa import BOPA, Random, ValueIteration
 from jatpo.evaluate.agents.joint_planner import JointPlanner
 from jatpo.evaluate.agents.lookahead import Lookahead, Q
 from jatpo.evaluate.agents.protocol import Agent, agent_class, check_declaration, for_each_trial
 from jatpo.evaluate.agents.recurrent_atpo import RecurrentATPO
-from jatpo.evaluate.agents.selecting import Commit, MostLikely, Vote
+from jatpo.evaluate.agents.selecting import Commit, MostLikely, StateCommit, Vote
 from jatpo.evaluate.agents.simulator_atpo import SimulatorATPO, SimulatorCommit, SimulatorInformed
 from jatpo.evaluate.agents.soft_atpo import SoftATPO
 from jatpo.registry import Registry
@@ -105,6 +105,9 @@ _BUILT_IN: tuple[Callable[[], Agent], ...] = (
     SimulatorCommit,
     JointPlanner,
     RecurrentATPO,
+    StateInformed,
+    StateATPO,
+    StateCommit,
 )
 for _make in _BUILT_IN:
     add(_make())

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from jatpo.evaluate.agents.atpo import ATPO, Mixture, mix
+from jatpo.evaluate.agents.belief_policies import LikeliestState
 from jatpo.evaluate.agents.protocol import Context, agent_class
 from jatpo.filter import safe_log
 from jatpo.ties import share_best
@@ -48,6 +49,11 @@ def Vote(**parameters: Any) -> MostLikely:
     return MostLikely(**{"name": "vote", "vote": True} | parameters)
 
 
+def StateCommit(**parameters: Any) -> Commit:
+    """`commit` whose models act for their most probable state."""
+    return Commit(**{"name": "state_commit", "policy": LikeliestState()} | parameters)
+
+
 def shared(weights: Array, tie: float = TIE) -> Array:
     """1 in all, in equal shares for the largest `weights` along the first axis [n, N]."""
     return share_best(weights, tie, axis=0)
@@ -66,7 +72,10 @@ class Commit(ATPO):
 
     name: str = "commit"
     loyalty: float | Array = 0.2  # 0: forever, unless it is ruled out; above 1: choose anew at every step
-    needs = ("policies", "q")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.policy.needs, "q")))
 
     def init(self, keys: Array, context: Context, seen: None) -> Committed:
         """ATPO's start, and the first model to follow."""

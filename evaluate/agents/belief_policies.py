@@ -1,0 +1,64 @@
+"""How the policy of a model acts on beliefs of ATPO's filter: by alpha vectors, or for the most probable state.
+
+    Vectors()        pi(a | b): the action of the vector that is best at b, ties shared
+    LikeliestState() pi(a | b) = greedy(q*(x, .))(a) with x = argmax_x b(x)
+
+The second is Nourbakhsh, Powers and Birchfield's most-likely-state rule (AI Magazine 16(2), 1995): it needs no solved
+POMDP and looks at one state, so that a decision costs little more than the filter. It takes no action for what it
+reveals. Where a state is found by acting as if it were known, as on grids that are too large for good vectors, it is
+hard to beat; where information has to be bought it is the wrong one.
+
+A policy is a frozen dataclass without arrays; `needs` names what has to be solved for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax import Array
+
+from jatpo.beliefs import Representation, each_model
+from jatpo.evaluate.agents.protocol import Context
+from jatpo.mdp import greedy
+from jatpo.solve.policy import Policy, scores_columns_to_probabilities
+
+
+class BeliefPolicy:
+    """What policies have in common."""
+
+    needs: tuple[str, ...] = ()
+
+    def columns(self, context: Context, belief: Representation, beliefs: Any) -> Array:
+        """pi_k(a | b_k) of every model and trial [K, A, N], for `beliefs` [K, ..., N]."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Vectors(BeliefPolicy):
+    """The actions of the best alpha vectors."""
+
+    needs = ("policies",)
+
+    def columns(self, context: Context, belief: Representation, beliefs: Any) -> Array:
+        policies: Policy = context.solved["policies"]
+        num_actions = context.actions.shape[0]
+        scores = each_model(belief, belief.expectation_columns, beliefs, policies.vectors)  # [K, V, N]
+        return jax.vmap(lambda own, actions: scores_columns_to_probabilities(own, actions, num_actions))(
+            scores, policies.actions
+        )
+
+
+@dataclass(frozen=True)
+class LikeliestState(BeliefPolicy):
+    """The best actions of the most probable state, if it were known from now on."""
+
+    needs = ("q",)
+
+    def columns(self, context: Context, belief: Representation, beliefs: Any) -> Array:
+        def of_model(own: Any, q: Array) -> Array:
+            states = belief.of_columns(belief.mode, own)  # [N]
+            return greedy(q[states]).T
+
+        return each_model(belief, of_model, beliefs, context.solved["q"])
