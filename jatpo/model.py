@@ -252,11 +252,17 @@ class POMDP:
         return self.replace(transition=transition, observation=observation)._with_exact(sparse)
 
     def content_hash(self) -> str:
-        """A digest of every number of the model, computed once; names and storage do not count."""
+        """A digest of every number of the model, computed once; names do not count.
+
+        Neither does the storage, but beyond `EXACT_ENTRIES` rows of P, where coordinates would take more than the
+        model, and the arrays are read as they are.
+        """
         return self._content_hash
 
     @cached_property
     def _content_hash(self) -> str:
+        if self.num_states * self.num_actions > EXACT_ENTRIES:
+            return digest((self.storage, self.num_observations, *jax.tree.leaves(self)))
         return _digest(self.to_sparse(), self.num_observations)
 
     def exact_hash(self) -> str:

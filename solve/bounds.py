@@ -28,13 +28,13 @@ def blind(model: POMDP, tolerance: float = 1e-3, limit: int = 2000) -> Array:
 
     The iteration starts at R_min / (1 - γ) and rises, so that it is a lower bound wherever it stops.
     """
-    start = jnp.full((model.num_actions, model.num_states), floor_value(model), model.dtype)
+    start = jnp.full((model.num_states, model.num_actions), floor_value(model), model.dtype)
+    actions = jnp.arange(model.num_actions, dtype=jnp.int32)
 
     def improve(vectors: Array) -> Array:
-        pulled = jax.vmap(model.transition.expect)(vectors)  # [A (vector), X, A (action)]
-        return model.reward.T + model.discount * jnp.diagonal(pulled, axis1=0, axis2=2).T
+        return model.reward + model.discount * model.transition.expect_columns(vectors, actions)
 
-    return iterate(start, improve, tolerance, limit).result
+    return iterate(start, improve, tolerance, limit).result.T
 
 
 def slack(model: POMDP, solution: MDPSolution) -> Array:
@@ -58,7 +58,7 @@ def revealed(model: POMDP, tolerance: float = 1e-4) -> Array:
     return solution.q.T - slack(model, solution)
 
 
-def informed(model: POMDP, start: Array, tolerance: float = 1e-3, limit: int = 300) -> Array:
+def informed(model: POMDP, start: Array, tolerance: float = 1e-3, limit: int | Array = 300) -> Array:
     """The fast informed bound [A, X], sweeping down from `start`, an upper bound; valid wherever it stops."""
     return iterate(start, lambda vectors: _informed_sweep(model, vectors), tolerance, limit).result
 

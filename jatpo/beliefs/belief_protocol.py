@@ -82,6 +82,14 @@ class Representation:
         """The probability of every state [X], for reports; no kernel needs it."""
         raise NotImplementedError
 
+    def listed(self, uniform: Array, belief: Belief, num_states: int, count: int) -> tuple[Array, Array]:
+        """At most `count` states that stand for the belief, and their weights: two arrays [C].
+
+        All states where they fit. Else a systematic sample, whose weights are equal: the expectation of any values
+        is unbiased, and each state comes as often as its probability times `count`, rounded up or down.
+        """
+        return systematic(uniform, self.dense(belief, num_states), count)
+
     def size(self, belief: Belief) -> Array:
         """The number of states with weight [], or the effective number of particles."""
         raise NotImplementedError
@@ -131,6 +139,17 @@ class Representation:
         rows = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, -1, 0), columns)
         found = jax.lax.map(lambda row: kernel(*row), rows)
         return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), found)
+
+
+def systematic(uniform: Array, weights: Array, count: int) -> tuple[Array, Array]:
+    """At most `count` of the indices of `weights` [n], and weights for them; see `Representation.listed`."""
+    places = weights.shape[0]
+    if places <= count:
+        return jnp.arange(places, dtype=jnp.int32), weights
+    cumulated = jnp.cumsum(weights)
+    marks = (jnp.arange(count, dtype=weights.dtype) + uniform) / count * cumulated[-1]
+    drawn = jnp.searchsorted(cumulated, marks, side="right").astype(jnp.int32)
+    return jnp.minimum(drawn, places - 1), jnp.full(count, 1 / count, weights.dtype)
 
 
 def after_weighing(missing: Array, evidence: Array, highest: Array) -> Array:

@@ -15,7 +15,13 @@ import jax.numpy as jnp
 from jax import Array
 
 from jatpo import filter
-from jatpo.beliefs.belief_protocol import Diagnostics, Representation, after_dropping, after_weighing
+from jatpo.beliefs.belief_protocol import (
+    Diagnostics,
+    Representation,
+    after_dropping,
+    after_weighing,
+    systematic,
+)
 from jatpo.library import Library
 from jatpo.model import POMDP
 from jatpo.pytree import pytree
@@ -121,6 +127,12 @@ class Support(Representation):
     def dense(self, belief: SupportBelief, num_states: int) -> Array:
         empty = jnp.zeros(num_states, belief.weights.dtype)
         return empty.at[belief.states].add(belief.weights, mode="drop")
+
+    def listed(
+        self, uniform: Array, belief: SupportBelief, num_states: int, count: int
+    ) -> tuple[Array, Array]:
+        drawn, weights = systematic(uniform, belief.weights, count)
+        return jnp.minimum(belief.states[drawn], num_states - 1), weights
 
     def expectation_columns(self, beliefs: SupportBelief, values: Array) -> Array:
         """A few trials at a time: each gathers C columns of `values`."""

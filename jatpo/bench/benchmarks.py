@@ -137,6 +137,18 @@ class GradientOptions:
     repeats: int = option(5, "Runs, of which the fastest counts.", 1)
 
 
+@dataclass(frozen=True)
+class ScaleOptions:
+    """Cost against states, models and devices, with a plot on logarithmic axes.
+
+    Processor time of building, of first bounds and of rounds of the sparse solver on random models of 1,000 states to
+    the largest, whose beliefs stay local; of ATPO in 1 to 32 models; seconds of ATPO on 1 device to one for each core.
+    """
+
+    states: int = option(100_000, "States of the largest model.", 1000)
+    trials: int = option(256, "Trials of each rollout.", 1)
+
+
 BENCHMARKS: Mapping[str, Benchmark] = {
     each.name: each
     for each in (
@@ -144,6 +156,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         Benchmark("domains", DomainOptions, "jatpo.bench.domain_times"),
         Benchmark("solve", SolverOptions, "jatpo.bench.solver_comparison"),
         Benchmark("evaluate", RolloutOptions, "jatpo.bench.rollout_times"),
+        Benchmark("scale", ScaleOptions, "jatpo.bench.scale_times"),
         Benchmark("learn", GradientOptions, "jatpo.bench.gradient_times"),
     )
 }

@@ -77,6 +77,10 @@ class SuccessorLists(Transition):
         return jnp.sum(values[self.successor] * self.probability, axis=-1).T
 
     def expect_columns(self, values: Array, actions: Array) -> Array:
+        if values.shape[1] == 1:  # a lone column: only its own action's lists are read
+            own = actions[0]
+            terms = _rows(values[:, 0], self.successor[own]) * self.probability[own]
+            return jnp.sum(terms, axis=-1)[:, None]
         return select(_weighted_rows(values, self.successor, self.probability), actions)
 
     def row(self, state: Array, action: Array) -> Array:
@@ -325,17 +329,16 @@ class BlockedObservation(Observation):
         return self.class_rows()[self.kind[jnp.minimum(action, self.kind.shape[0] - 1), states]]
 
     def mixed(self, vectors: Array, choice: Array, action: Array) -> Array:
-        """By vector: how much of a class chooses it. Vectors that no observation chooses are not read."""
-        chosen = jax.nn.one_hot(choice, vectors.shape[0], dtype=vectors.dtype)  # [Z, V]
-        share = self.class_rows() @ chosen  # [C, V]
+        """By vector: how much of a class chooses it. Each is read once, and one that nothing chooses not at all."""
+        same = choice[:, None] == choice[None, :]  # [Z, Z]
+        share = self.class_rows() @ same.astype(vectors.dtype)  # [C, Z]
+        first = jnp.argmax(same, axis=0) == jnp.arange(choice.shape[0])
         kind = self.kind_of(action)
 
-        def add(v: Array, total: Array) -> Array:
-            return jax.lax.cond(
-                jnp.any(choice == v), lambda: total + share[kind, v] * vectors[v], lambda: total
-            )
+        def add(z: Array, total: Array) -> Array:
+            return jax.lax.cond(first[z], lambda: total + share[kind, z] * vectors[choice[z]], lambda: total)
 
-        return jax.lax.fori_loop(0, vectors.shape[0], add, jnp.zeros(vectors.shape[1], vectors.dtype))
+        return jax.lax.fori_loop(0, choice.shape[0], add, jnp.zeros(vectors.shape[1], vectors.dtype))
 
     def highest_likelihood(self, action: Array, observation: Array) -> Array:
         del action

@@ -27,7 +27,7 @@ def run(*arguments: str) -> str:
 
 def test_without_a_name_the_benchmarks_are_listed():
     listed = [line.split()[0] for line in call().splitlines()[1:]]
-    assert listed == list(BENCHMARKS) == ["core", "domains", "solve", "evaluate", "learn"]
+    assert listed == list(BENCHMARKS) == ["core", "domains", "solve", "evaluate", "scale", "learn"]
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
@@ -59,6 +59,29 @@ def test_rollouts_of_a_small_domain():
     assert [row["agent"] for row in found["rollouts"]] == ["atpo", "random"]
     assert all(row["steps_per_s"] > 0 and row["ratio"] > 0 for row in found["rollouts"])
     assert found["latency"][0]["median_ms"] > 0 and found["growth"] == []
+
+
+def test_the_plot_of_scale_has_an_axis_for_each_size():
+    row = {"round_s": 0.3, "begin_s": 1.0, "build_s": 0.1}
+    figures = {
+        "states": [{"states": size, **row} for size in (1000, 10_000)],
+        "models": [{"models": count, "seconds": count / 10} for count in (1, 2)],
+        "devices": [{"devices": 1, "seconds": 2.0}],
+    }
+    drawn = BENCHMARKS["scale"].pictures(figures)
+    assert list(drawn) == ["bench-scale.png"]
+    assert drawn["bench-scale.png"].startswith(b"\x89PNG")
+    titles = [table.title for table in BENCHMARKS["scale"].tables(figures)]
+    assert titles == ["rounds over states", "ATPO over models", "ATPO over devices"]
+
+
+@pytest.mark.slow
+def test_scale_of_a_small_model():
+    found = json.loads(call("scale", "--states", "1000", "--trials", "4", "--json", "-q"))
+    (row,) = found["states"]
+    assert row["states"] == 1000 and row["lower"] <= row["upper"] and row["round_s"] > 0
+    assert [each["models"] for each in found["models"]] == [1, 2, 4, 8, 16, 32]
+    assert found["devices"][0]["devices"] == 1
 
 
 @pytest.mark.parametrize("form", FORMS)

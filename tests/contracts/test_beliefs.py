@@ -218,3 +218,24 @@ def test_a_list_makes_nothing_of_the_size_of_the_state_space():
     values = jnp.zeros((3, states))
     program = jax.make_jaxpr(representation.expectation)(belief, values)
     assert max(np.prod(shape) for shape in shapes(program.jaxpr)) < states
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_a_list_stands_for_the_belief(name):
+    """All states where they fit; else every state as often as its probability asks for, rounded up or down."""
+    truth, representation = example("hub"), EXACT[name]
+    model, size = build(truth, "blocked"), truth.sizes[1]
+    ((actions, observations),) = histories(truth, 1)
+    belief = walk(representation, model, actions, observations)[-1][0]
+    wanted = np.asarray(representation.dense(belief, size))
+
+    def listed(uniform, count):
+        states, weights = representation.listed(jnp.float32(uniform), belief, size, count)
+        assert len(states) <= count
+        return np.bincount(states, weights, minlength=size)
+
+    np.testing.assert_allclose(listed(0.3, 50), wanted, atol=1e-6)
+    assert (wanted > 0).sum() > 2
+    few = [listed(uniform, 2) for uniform in (np.arange(100) + 0.5) / 100]
+    assert all((np.abs(found - wanted) < 0.5 + 1e-5).all() for found in few)
+    np.testing.assert_allclose(np.mean(few, axis=0), wanted, atol=0.011)

@@ -94,18 +94,17 @@ def test_backup_and_stage(name):
     lowered(points.random_walk, jnp.zeros((3, 3, TRIALS), jnp.float32), model)
 
 
+@pytest.mark.parametrize("belief", [beliefs.Dense(), beliefs.Support(3)])
 @pytest.mark.parametrize("name", ["blocked", "movers"])
-def test_round(name):
+def test_round(name, belief):
     model = MODELS[name]()
-    bank = device_rounds.Bank(
-        jnp.zeros((VECTORS, 5), jnp.float32), jnp.zeros(VECTORS, jnp.int32), jnp.int32(3)
-    )
+    bank = device_rounds.empty_bank(jnp.zeros((model.num_actions, 5), jnp.float32), VECTORS)
     q = jnp.zeros((5, model.num_actions), jnp.float32)
 
-    def play(key, model, q, bank, informed):
-        return device_rounds.play_round(key, model, q, bank, informed, steps=3, capacity=4)
+    def play(key, model, q, bank, number):
+        return device_rounds.play_round(key, model, q, bank, number, steps=3, capacity=4, belief=belief)
 
-    lowered(play, jax.random.key(0), model, q, bank, jnp.asarray(True))
+    lowered(play, jax.random.key(0), model, q, bank, jnp.int32(0))
 
 
 @pytest.mark.parametrize("name", MODELS)

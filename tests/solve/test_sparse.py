@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from jatpo.library import Library
-from jatpo.model import POMDP
+from jatpo.beliefs import Dense, Support
+from jatpo.bench.local_family import local_model
 from jatpo.solve import SOLVERS, Request, Status, Stop, choose, solve_models
 from jatpo.solve.defaults import LARGE_STATES
 from oracles import pomdp_exact
@@ -63,30 +63,44 @@ def test_room_runs_out_and_vectors_that_are_used_stay():
 
 @pytest.mark.slow
 def test_a_hundred_thousand_states():
-    """Successors within 50 states, so that beliefs stay local: one round gives an interval."""
-    random = np.random.default_rng(0)
-    states, actions, following, readings = 100_000, 5, 5, 20
-    a, x, _ = np.unravel_index(np.arange(actions * states * following), (actions, states, following))
-    y = (x + random.integers(-50, 51, size=len(x))) % states
-    p = random.random(len(x)) + 0.1
-    p /= np.repeat(p.reshape(-1, following).sum(axis=1), following)
-    sensor = random.dirichlet(np.ones(readings), size=40)[random.integers(40, size=states)]
-    rows = np.tile(np.repeat(np.arange(states), readings), actions)
-    where = (
-        np.repeat(np.arange(actions), states * readings),
-        rows,
-        np.tile(np.arange(readings), actions * states),
-    )
-    initial = np.zeros(states)
-    initial[500:510] = 0.1
-    model = POMDP.from_sparse(
-        (a, x, y, p),
-        (*where, np.tile(sensor.ravel(), actions)),
-        random.normal(size=(states, actions)),
-        initial,
-        0.95,
-    )
-    library = Library.from_models([model])
-    found = solved(library.member(0), 1, steps=20)
-    assert found.lower < found.upper
-    assert found.num_vectors > actions
+    """Beliefs stay local: one round gives an interval, by walks whose beliefs are lists."""
+    model = local_model(100_000)
+    assert SOLVERS.get("sparse")().representation(model) == Support(512)
+    found = solved(model, 1, steps=20)
+    blind = solved(model, 1, steps=1)
+    assert blind.lower <= found.lower < found.upper
+    assert found.num_vectors > model.num_actions
+
+
+def test_walks_hold_their_beliefs_as_lists_where_these_are_short():
+    chosen = SOLVERS.get("sparse")(support=50).representation
+    assert chosen(local_model(1000)) == Support(50)
+    assert chosen(local_model(400)) == Dense()  # as many states as a list would save
+    wide = local_model(1000)
+    assert chosen(wide.replace(initial=np.full(1000, 1e-3, np.float32))) == Dense()
+
+
+def test_lists_and_all_states_give_vectors_below_the_same_bound():
+    """Walks by either representation back up vectors of policies, so both stay below what is attainable."""
+    model = local_model(300)
+    solver = SOLVERS.get("sparse")(steps=15, support=25, capacity=64)
+    assert solver.representation(model) == Support(25)
+    listed = solve_models([model], solver, Stop(stages=3), key=jax.random.key(0))[0]
+    dense = solve_models(
+        [model], SOLVERS.get("sparse")(steps=15, support=300), Stop(stages=3), key=jax.random.key(0)
+    )[0]
+    best = solve_models([model], SOLVERS.get("graph")(), Stop(seconds=4), key=jax.random.key(0))[0]
+    for found in (listed, dense):
+        assert found.lower <= best.upper
+        assert found.upper >= best.lower
+        assert found.lower > float(np.asarray(model.reward).min()) / (1 - 0.95)
+
+
+def test_only_vectors_that_are_kept_are_returned():
+    """The row that takes what is not kept is no part of the policy, and the lower bound is that of the policy."""
+    model = build(tiger(discount=0.5), "blocked")
+    found = solved(model, 5, steps=20, capacity=8, support=2)
+    assert found.num_vectors <= 8
+    value = float(found.value(np.asarray(model.initial)))
+    assert value > -1e6
+    assert value == pytest.approx(found.lower, abs=0.01)
