@@ -106,8 +106,12 @@ def play_round(
     (bank, full, added), _ = jax.lax.scan(visit, start, points, reverse=True)
     held = jnp.arange(room + 1) < bank.count
     scores = jnp.where(held, bank.alpha @ model.initial, NEVER)
-    latest = jnp.where(jnp.arange(room + 1) < model.num_actions, number + 1, bank.used)  # blind policies stay
-    bank = bank._replace(used=latest.at[jnp.argmax(scores)].set(number + 1))
+    kept = jnp.where(
+        jnp.arange(room + 1) < model.num_actions, number + 2, bank.used
+    )  # the blind policies stay
+    bank = bank._replace(
+        used=kept.at[jnp.argmax(scores)].set(number + 2)
+    )  # and so does what the bound comes from
     crowded = full | (4 * bank.count > 3 * room)
     bank = jax.lax.cond(crowded, _halved, lambda own: own, bank)
     return bank, Found(jnp.max(scores), added, full)

@@ -53,7 +53,10 @@ class Bayes(ATPO):
     """The best action of the joint problem's alpha vectors at p(k) b_k."""
 
     name: str = "bayes"
-    needs = ("joint", "policies")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return ("joint", "policies")
 
     def init(self, keys: Array, context: Context, seen: None) -> Watched:
         """ATPO's start."""

@@ -131,7 +131,10 @@ class Lookahead(ATPO):
     depth: int = static(default=2)
     samples: int = static(default=3)
     most: int | None = static(default=2)
-    needs = ("policies", "action_values")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return ("policies", "action_values")
 
     def act(self, keys: Array, context: Context, memory: Mixture) -> Array:
         """ATPO's policy where the likely models agree, else uniform over the best actions by `ahead` [A, N]."""
