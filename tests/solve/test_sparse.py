@@ -97,7 +97,7 @@ def test_lists_and_all_states_give_vectors_below_the_same_bound():
 
 
 def test_only_vectors_that_are_kept_are_returned():
-    """The row that takes what is not kept is no part of the policy, and the lower bound is that of the policy."""
+    """The row that takes what is not kept is not in the policy, and the lower bound is that of the policy."""
     model = build(tiger(discount=0.5), "blocked")
     found = solved(model, 5, steps=20, capacity=8, support=2)
     assert found.num_vectors <= 8
