@@ -1,18 +1,19 @@
-"""The page docs/reference/commands.md, made from the commands' own help.
+"""The page docs/reference/commands.md and the help of `jatpo experiment`, made from the commands themselves.
 
-python .ci/commands.py            writes the page
-python .ci/commands.py --check    exit code 1 where the page is not what it would be
+python .ci/commands.py            writes both files
+python .ci/commands.py --check    exit code 1 where one of them is not what it would be
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import typer
 from typer.core import TyperGroup
 
-from jatpo.cli import app
+from jatpo.cli import app, described
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "commands.md"
 HEAD = """# Commands
@@ -95,16 +96,30 @@ def marked(text: str) -> str:
     return text.replace("  [", " [").strip()
 
 
+def experiments() -> str:
+    """The help of all experiments, as JSON: importing them takes a second."""
+    root = app.build(["experiment"])
+    with root.make_context("jatpo", [], resilient_parsing=True) as context:
+        group = root.commands["experiment"]
+        place = typer.Context(group, info_name=group.name, parent=context)
+        commands = {name: group.get_command(place, name) for name in group.list_commands(place)}
+        found = {
+            name: described.describe(command, typer.Context(command, info_name=name, parent=place))
+            for name, command in commands.items()
+        }
+    return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+
+
 def main(arguments: list[str]) -> int:
     """The exit code."""
-    text = page()
-    if arguments == ["--check"]:
-        if text != PAGE.read_text(encoding="utf-8"):
-            print(f"{PAGE.name} is out of date: run python .ci/commands.py")
-            return 1
-        return 0
-    PAGE.write_text(text, encoding="utf-8")
-    return 0
+    code = 0
+    for path, text in ((PAGE, page()), (described.FILE, experiments())):
+        if arguments != ["--check"]:
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or text != path.read_text(encoding="utf-8"):
+            print(f"{path.name} is out of date: run python .ci/commands.py")
+            code = 1
+    return code
 
 
 if __name__ == "__main__":

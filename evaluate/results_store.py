@@ -4,7 +4,7 @@
     chunks/<part>/<agent>/000003.npz     trials 3·N, ..., 4·N - 1, N the size of a chunk
     *.csv, *.json                        tables; single trials as CSV only
 
-Every file is written whole or not at all, so a run that is interrupted or killed loses at most the chunk it was at, and
+Every file is written whole or not at all, so a run that is killed loses at most the chunks that it plays or writes, and
 the same command resumes it. Results of other settings or other solutions are never mixed in: opening a directory that
 holds some is an error that names what differs.
 
@@ -234,20 +234,24 @@ class Store:
 
     def save(self, part: str, agent: str, chunk: int, trials: Trials) -> None:
         """Write a chunk."""
-        write_whole(self._chunk(part, agent, chunk), chunks.to_bytes(trials, self._made_for(part, agent)))
+        self.save_content(part, agent, chunk, chunks.to_bytes(trials, self.made_for(part, agent)))
+
+    def save_content(self, part: str, agent: str, chunk: int, content: bytes) -> None:
+        """Write a chunk that `chunks.to_bytes` has packed with `made_for(part, agent)`."""
+        write_whole(self._chunk(part, agent, chunk), content)
 
     def load(self, part: str, agent: str, chunk: int) -> Trials | None:
         """Read a chunk; None where there is none that can be used, which is reported."""
         path = self._chunk(part, agent, chunk)
         try:
-            return chunks.from_bytes(path.read_bytes(), self._made_for(part, agent))
+            return chunks.from_bytes(path.read_bytes(), self.made_for(part, agent))
         except FileNotFoundError:
             return None
         except ValueError as error:
             self._report(path, str(error))
             return None
 
-    def _made_for(self, part: str, agent: str) -> str:
+    def made_for(self, part: str, agent: str) -> str:
         """The digest of all that the trials of an agent in a part depend on."""
         manifest = self._manifest
         made_of = [manifest["parts"].get(part), manifest["agents"].get(part, {}).get(agent)]

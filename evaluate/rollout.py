@@ -68,7 +68,7 @@ def _run(
         own = jax.tree.map(lambda leaf: leaf[0], noise)
         if setup.scenario.simulated:
             found = play_simulators(setup, horizon, record, own)
-        elif _needs_steps(record):
+        elif needs_steps(record):
             found = loops.record(setup, horizon, record, own)
         else:
             found = loops.play(setup, horizon, places, own, counts[0], record)
@@ -94,7 +94,7 @@ def run_chunks(
     refuse(agent, scenario.library)
     solved = needed(agent, solved, scenario.library)
     names = _checked(agent, scenario, solved, record)
-    alone = scenario.simulated or _needs_steps(names)
+    alone = scenario.simulated or needs_steps(names)
     size, together = chunk_size(scenario.library), 1 if alone else TOGETHER
     chunks = list(chunks)
     devices = (jax.local_devices() if devices is None else list(devices))[: max(len(chunks), 1)]
@@ -177,7 +177,7 @@ def rollout(
     return take(concatenate(parts), wanted)
 
 
-def _needs_steps(names: Sequence[str]) -> bool:
+def needs_steps(names: Sequence[str]) -> bool:
     """Whether every step has to be kept, and trials cannot give up their places when they end."""
     return any(name not in loops.OF_TRIAL for name in names)
 
@@ -204,7 +204,7 @@ def _checked(
     for name in record:
         if name not in known:
             raise unknown(f"record of agent '{agent.name}'", name, known)
-    if not scenario.simulated and _needs_steps(record) and any(name in loops.OF_TRIAL for name in record):
+    if not scenario.simulated and needs_steps(record) and any(name in loops.OF_TRIAL for name in record):
         raise JatpoError(
             f"{' and '.join(loops.OF_TRIAL)} cannot be recorded with what belongs to single steps: ask for them alone"
         )

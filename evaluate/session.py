@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import jax
 
 from jatpo import disk, memory
+from jatpo.background_writes import BackgroundWrites
 from jatpo.disk import Checkpoints
 from jatpo.engine import Engine, Rate, Unit
 from jatpo.errors import JatpoError
@@ -25,7 +27,7 @@ from jatpo.evaluate.gathered import Gathered
 from jatpo.evaluate.results_store import Store
 from jatpo.evaluate.rollout import TOGETHER, chunk_size, run_chunks
 from jatpo.evaluate.scenario import Scenario
-from jatpo.evaluate.shares import content_key, play_share, playing, shares
+from jatpo.evaluate.shares import Share, Sizes, content_key, most_together, play_share, playing
 from jatpo.evaluate.solved import Solved
 from jatpo.evaluate.trials import Trials
 from jatpo.events import Event, OnEvent, ignore
@@ -141,12 +143,13 @@ class Session:
         missing = gathered.missing()
         key = jax.random.key(self.seed if cell.seed is None else cell.seed)
         what = (cell.agent, cell.scenario, cell.solved, cell.horizon)
-        for chunk, result in run_chunks(key, *what, missing, cell.record):
-            if self.store:
-                self.store.save(cell.part, cell.agent.name, chunk, result)
-            gathered.put(chunk, result)
-            pace.tick()
-            report()
+        with BackgroundWrites() as writes:
+            for chunk, result in run_chunks(key, *what, missing, cell.record):
+                if self.store:
+                    writes.put(self.store.save, cell.part, cell.agent.name, chunk, result)
+                gathered.put(chunk, result)
+                pace.tick()
+                report()
         if self.store and missing:
             self.store.add_seconds(f"{cell.part}/{cell.agent.name}", time.perf_counter() - began)
         return Played(cell, gathered.trials(), None, pace.seconds())
@@ -158,24 +161,21 @@ class Session:
         for number, cell in able.items():
             self._take_stored(cell, found[number])
         left = {number: found[number].missing() for number in able}
-        total, missing = sum(cell.num_chunks for cell in able.values()), sum(map(len, left.values()))
-        units, places = [], []
-        for number, cell in able.items():
-            units += (own := self._units(engine, cell, left[number], missing))
-            places += [number] * len(own)
+        total = sum(cell.num_chunks for cell in able.values())
         computed: dict[int, dict[str, list[int]]] = {number: {} for number in able}
-        rate, played_here = Rate("trials"), 0
+        rate, played_here, done = Rate("trials"), 0, sum(gathered.count for gathered in found.values())
         try:
-            for unit, played, worker in engine.run(units):
-                cell = able[places[unit]]
-                for chunk, trials in played:
-                    if self.store:
-                        self.store.save(cell.part, cell.agent.name, chunk, trials)
-                    found[places[unit]].put(chunk, trials)
-                    computed[places[unit]].setdefault(worker, []).append(chunk)
-                    played_here += min(len(trials.trial), cell.trials)
-                done = sum(gathered.count for gathered in found.values())
-                self.on_event(Event(title, done, total, {**rate.figures(played_here), **engine.figures()}))
+            with BackgroundWrites() as writes:
+                for number, share, worker in self._answers(engine, able, left):
+                    self._keep(writes, able[number], share)
+                    for chunk, trials in share.parts():
+                        found[number].put(chunk, trials)
+                    computed[number].setdefault(worker, []).extend(share.chunks)
+                    played_here += min(len(share.trials.trial), able[number].trials)
+                    done += len(share.chunks)
+                    self.on_event(
+                        Event(title, done, total, {**rate.figures(played_here), **engine.figures()})
+                    )
         finally:
             if self.store:
                 for number, chunks in computed.items():
@@ -186,18 +186,44 @@ class Session:
             for number, cell in enumerate(cells)
         ]
 
-    def _units(self, engine: Engine, cell: Cell, chunks: Sequence[int], total: int) -> list[Unit]:
-        """The chunks of a cell as units of work, among `total` chunks of all cells."""
+    def _keep(self, writes: BackgroundWrites, cell: Cell, share: Share) -> None:
+        """Write the chunks' files as the worker packed them."""
+        for chunk, content in zip(share.chunks, share.contents, strict=False):
+            if self.store:
+                writes.put(self.store.save_content, cell.part, cell.agent.name, chunk, content)
+
+    def _answers(
+        self, engine: Engine, cells: Mapping[int, Cell], left: Mapping[int, Sequence[int]]
+    ) -> Iterator[tuple[int, Share, str]]:
+        """Cell, share and worker of each unit; the chunks `left` of the cells are cut into units as they are needed."""
+        sizes, places = Sizes(sum(map(len, left.values())), lambda: engine.slots), []
+
+        def units() -> Iterator[Unit]:
+            for number, cell in cells.items():
+                for unit in self._units(engine, cell, left[number], partial(sizes.next, number)):
+                    places.append(number)
+                    yield unit
+
+        for unit, share, worker in engine.run(units()):
+            sizes.note(places[unit], share)
+            yield places[unit], share, worker
+
+    def _units(
+        self, engine: Engine, cell: Cell, chunks: Sequence[int], size: Callable[[int, int], int]
+    ) -> Iterator[Unit]:
+        """Chunks of a cell as units of work; `size` says how many of those left make the next one."""
         if not chunks:
-            return []
+            return
         seed = self.seed if cell.seed is None else cell.seed
         setup = playing(cell.agent, cell.scenario, cell.solved, cell.horizon, cell.record, seed)
         kept = self.chunks / content_key(setup) if self.chunks else None
+        identity = self.store.made_for(cell.part, cell.agent.name) if self.store else None
         shared, label = engine.share(setup), f"{cell.part}, {cell.agent.name}, trials from chunk"
-        return [
-            Unit(f"{label} {share[0]}", play_share, (shared, share, kept))
-            for share in shares(chunks, total, engine.slots)
-        ]
+        most, at = most_together(cell.record), 0
+        while at < len(chunks):
+            own = chunks[at : at + size(len(chunks) - at, most)]
+            yield Unit(f"{label} {own[0]}", play_share, (shared, own, kept, identity))
+            at += len(own)
 
     def _files(self) -> Path:
         """Where files of many trials are made."""

@@ -1,12 +1,14 @@
 """Chunks of trials as units of work for an engine: what travels, what a worker does, which chunks make a unit.
 
 Trials have keys made of their numbers, so a chunk is the same wherever it is played and with whichever others. With a
-directory that all workers have, a chunk is kept there under a digest of everything it depends on.
+directory that all workers have, a chunk is kept there under a digest of everything it depends on. A worker packs the
+files of its chunks, and the trials of all of them travel as one array for each quantity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,14 +18,16 @@ from jatpo.disk import digest, digest_json, write_whole
 from jatpo.evaluate import chunks as files
 from jatpo.evaluate.agents.protocol import Agent
 from jatpo.evaluate.fingerprint import fingerprint
-from jatpo.evaluate.rollout import TOGETHER, run_chunks
+from jatpo.evaluate.rollout import TOGETHER, needs_steps, run_chunks
 from jatpo.evaluate.scenario import Scenario, needed
-from jatpo.evaluate.trials import Trials
+from jatpo.evaluate.trials import Trials, concatenate
 from jatpo.plain import to_json
 from jatpo.version import __version__
 
 FORMAT = 1  # of chunks that workers keep
 ROUNDS = 2  # units for each slot, at least, where there are so many chunks
+SECONDS = 1.5  # of work in a unit, about, once it is known how long a chunk takes
+MOST = 256  # chunks of a unit
 
 
 class Playing(NamedTuple):
@@ -58,23 +62,73 @@ def content_key(setup: Playing) -> str:
     return digest_json(to_json([*versions, arrays, *rest]))[:32]
 
 
-def play_share(setup: Playing, chunks: Sequence[int], kept: Path | None = None) -> list[tuple[int, Trials]]:
-    """Chunks by number; those that are in the directory `kept` are read, the others played and kept there."""
+class Share(NamedTuple):
+    """Chunks of a cell on their way back."""
+
+    chunks: Sequence[int]
+    trials: Trials  # of all of them, in that order
+    contents: Sequence[bytes]  # of their files; none where nothing is kept
+    seconds: float  # of playing them
+
+    def parts(self) -> Iterator[tuple[int, Trials]]:
+        """Chunks by number."""
+        size = len(self.trials.trial) // len(self.chunks)
+        for place, chunk in enumerate(self.chunks):
+            own = slice(place * size, (place + 1) * size)
+            yield chunk, jax.tree.map(lambda leaf, own=own: leaf[own], self.trials)
+
+
+def play_share(
+    setup: Playing, chunks: Sequence[int], kept: Path | None = None, identity: str | None = None
+) -> Share:
+    """Play chunks; those that are in the directory `kept` are read, the others kept there.
+
+    `identity` is what files of the chunks are sealed with.
+    """
+    began = time.perf_counter()
     found = {chunk: trials for chunk in chunks if (trials := _read(kept, chunk)) is not None}
     missing = [chunk for chunk in chunks if chunk not in found]
+    contents = {chunk: files.to_bytes(found[chunk], identity) for chunk in found if identity is not None}
     key = jax.random.key(setup.seed)
     what = (setup.agent, setup.scenario, setup.parts, setup.horizon)
     for chunk, trials in run_chunks(key, *what, missing, setup.record):
         found[chunk] = trials
         if kept:
             write_whole(_place(kept, chunk), files.to_bytes(trials, kept.name))
-    return [(chunk, found[chunk]) for chunk in chunks]
+        if identity is not None:
+            contents[chunk] = files.to_bytes(trials, identity)
+    whole = concatenate([found[chunk] for chunk in chunks])
+    ordered = [contents[chunk] for chunk in chunks if chunk in contents]
+    return Share(list(chunks), whole, ordered, time.perf_counter() - began)
 
 
-def shares(chunks: Sequence[int], total: int, slots: int) -> list[Sequence[int]]:
-    """The chunks of a cell in units; `total` chunks in all cells are to keep `slots` busy."""
-    each = min(max(total // max(ROUNDS * slots, 1), 1), TOGETHER)
-    return [chunks[at : at + each] for at in range(0, len(chunks), each)]
+class Sizes:
+    """How many chunks make the next unit of a cell: about `SECONDS` of work, and some for every slot at the end."""
+
+    def __init__(self, total: int, slots: Callable[[], int]) -> None:
+        """For `total` chunks in all cells; `slots` returns how many units are computed at once."""
+        self._left, self._slots = total, slots
+        self._pace: dict[int, float] = {}  # seconds of a chunk, by cell
+
+    def note(self, cell: int, share: Share) -> None:
+        """Take note of how long a unit took."""
+        self._pace[cell] = share.seconds / len(share.chunks)
+
+    def next(self, cell: int, left: int, most: int = MOST) -> int:
+        """The chunks of the next unit of a cell of which `left` are not handed over."""
+        pace = self._pace.get(cell)
+        wanted = TOGETHER if pace is None else int(min(SECONDS / max(pace, 1e-9), most))
+        fair = self._left // max(ROUNDS * self._slots(), 1)
+        count = max(min(wanted, fair, most), 1)
+        if count > TOGETHER:
+            count -= count % TOGETHER
+        self._left -= (count := min(count, left))
+        return count
+
+
+def most_together(record: Sequence[str]) -> int:
+    """The most chunks of a unit: fewer where every step of their trials is kept, which takes memory and time."""
+    return TOGETHER if needs_steps(record) else MOST
 
 
 def _place(kept: Path, chunk: int) -> Path:

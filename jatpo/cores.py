@@ -13,6 +13,7 @@ from pathlib import Path
 from jatpo.limits import CONTROL_GROUPS, PROCESS, UNLIMITED, groups
 
 DEVICES = "JAX_NUM_CPU_DEVICES"
+THREADS = "PJRT_NPROC"  # of XLA within one program; default: the cores of the machine
 FORCED = "xla_force_host_platform_device_count"
 
 

@@ -24,7 +24,7 @@ from typing import Any, TextIO, TypeVar
 
 import numpy as np
 
-from jatpo.drafts import discard, draft_name
+from jatpo.drafts import discard, draft_name, remove
 from jatpo.errors import JatpoError
 from jatpo.events import Event, OnEvent, ignore
 from jatpo.memory import readable
@@ -201,8 +201,10 @@ class Checkpoints:
             except OSError:  # another process was first, with the same content
                 if not target.exists():
                     raise
-        finally:
+                remove(draft)
+        except BaseException:
             discard(draft)
+            raise
 
     def save_newest(
         self, prefix: str, number: int, meta: Mapping[str, Any], arrays: Mapping[str, Any]
@@ -237,7 +239,7 @@ class Checkpoints:
             draft = draft_name(self.directory / name)
             with contextlib.suppress(OSError):  # another process was first
                 os.rename(self.directory / name, draft)
-            discard(draft)
+            remove(draft)
 
     def _restore(self, path: Path) -> tuple[dict[str, Any], Arrays]:
         if json.loads((path / SEAL).read_bytes()) != _file_digests(path):
@@ -315,8 +317,9 @@ def _draft(target: Path) -> Iterator[Path]:
     try:
         yield draft
         os.replace(draft, target)
-    finally:
+    except BaseException:
         discard(draft)
+        raise
 
 
 def _flush(file: Any) -> None:

@@ -41,13 +41,22 @@ def draft_name(target: Path) -> Path:
 
 
 def discard(draft: Path) -> None:
-    """Remove a draft, file or directory, and what a library may have left under names that begin with its own."""
+    """Remove a draft, file or directory, and what a library may have left under names that begin with its own.
+
+    It reads the whole directory, so it is for writes that failed.
+    """
     with contextlib.suppress(OSError):
         for path in list(draft.parent.glob(f"{draft.name}*")):
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
+            remove(path)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a directory, if it is there."""
+    with contextlib.suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def sweep_once(directory: Path) -> None:
@@ -64,7 +73,7 @@ def sweep(directory: Path, stale: float = STALE) -> list[Path]:
             found = [Path(entry.path) for entry in entries if entry.name.startswith(PREFIX)]
         removed = [path for path in found if is_stale(path, stale)]
         for path in removed:
-            discard(path)
+            remove(path)
         return removed
     return []
 

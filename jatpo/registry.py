@@ -144,6 +144,20 @@ def _named() -> list[str]:
     return [source for source in dict.fromkeys(listed.split(os.pathsep)) if source]
 
 
+def extension_files() -> list[Path]:
+    """The files that the environment variables name, of modules too; their code is what an extension depends on."""
+    return [path for source in _named() if (path := _file_of(source)) is not None]
+
+
+def _file_of(source: str) -> Path | None:
+    if _is_file(source):
+        return Path(_identity(source))
+    with contextlib.suppress(ImportError, ValueError):
+        spec = importlib.util.find_spec(source)
+        return Path(spec.origin) if spec and spec.origin else None
+    return None
+
+
 def load_extension(source: str | os.PathLike[str]) -> None:
     """Import a user's file (a path) or module (a dotted name); whatever fails is one `JatpoError`."""
     text = os.fspath(source)

@@ -38,10 +38,14 @@ def check(
     """Check that the workers agree with this command in versions, settings and directories; exit with 2 if not."""
     if scheduler is None and workers is None:
         raise JatpoError("no cluster is named: give --scheduler tcp://HOST:8786 or --workers N")
+    Engines(scheduler, workers).check()
     from jatpo.cluster.agreement import COLUMNS, check
+    from jatpo.cluster.dask_engine import connected, local_workers
 
-    with Engines(scheduler, workers).engine(note_listener(json)) as engine:
-        found = check(engine, shared)  # pyright: ignore[reportArgumentType]  # both kinds are engines of Dask
+    listen = note_listener(json)
+    here = local_workers(workers, on_event=listen) if workers is not None else None
+    with here or connected(scheduler or "", common_files=shared is not None, on_event=listen) as engine:
+        found = check(engine, shared)
     if json:
         print_json({"workers": found.rows, "problems": found.problems})
     else:

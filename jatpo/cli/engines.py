@@ -82,9 +82,9 @@ class Engines(NamedTuple):
             with connected(self.scheduler, common_files=self.shared is not None, on_event=on_event) as engine:
                 yield engine
         elif self.workers is not None:
-            from jatpo.cluster.dask_engine import local_workers
+            from jatpo.cluster.starting_engine import starting_workers
 
-            with local_workers(self.workers, on_event=on_event) as engine:
+            with starting_workers(self.workers, on_event=on_event) as engine:
                 yield engine
         elif self.distributed:
             from jatpo.cluster.process_engine import joined

@@ -17,10 +17,12 @@ import typer
 
 from jatpo.cli import help_text, solving
 from jatpo.cli.app import CheckedCommand, NearestGroup
+from jatpo.cli.described import described_commands
 from jatpo.cli.options import RULES_HELP, SOURCES, Preset, Quiet, Seed, Trials, domain_names, names_of
 from jatpo.cli.output import EXPORTS, TEXT, Form, one_form
 from jatpo.cli.progress import Steps
 from jatpo.errors import JatpoError
+from jatpo.registry import extension_files
 
 if TYPE_CHECKING:
     from jatpo.evaluate.experiment import Experiment
@@ -49,10 +51,17 @@ class Shared(NamedTuple):
 
 
 class Experiments(NearestGroup):
-    """The experiments of the registry as commands, made when one is needed: `jatpo --help` imports none."""
+    """The experiments of the registry as commands, made when one is needed: help of jatpo's own imports none."""
+
+    def parse_args(self, ctx, args):
+        """As in typer; what asks for help only is answered from a description."""
+        if (not args or args[-1] in help_text.NAMES) and not extension_files():
+            self.commands.update(described_commands())
+        return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx, args):
         """As in typer."""
+        self.commands.clear()
         self._fill()
         return super().resolve_command(ctx, args)
 

@@ -10,11 +10,14 @@ import contextlib
 import hashlib
 import itertools
 import logging
+import multiprocessing
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from multiprocessing import forkserver
 from typing import Any
 
 from jatpo.cluster import worker_units
-from jatpo.cores import DEVICES, usable_cores
+from jatpo.cores import DEVICES, THREADS, usable_cores
 from jatpo.engine import Answer, Failure, Unit, failed
 from jatpo.errors import JatpoError
 from jatpo.events import Event, OnEvent, ignore
@@ -32,6 +35,7 @@ RETRIES = 2  # of a unit that raises
 KILLS = 20  # workers that a unit may lose before it counts as failed, where the scheduler is ours
 WINDOW = 8  # units under way for each slot
 TOPIC = "jatpo"
+PRELOADED = ("distributed", "jatpo.cluster.dask_engine", "jatpo.evaluate.shares")  # by local workers
 QUIET = ("distributed", "distributed.nanny", "distributed.worker", "distributed.scheduler", "tornado")
 
 
@@ -45,6 +49,7 @@ class Guard(WorkerPlugin):
 
     def setup(self, worker: Any) -> None:
         """Compare; what differs goes into the worker's log and to the clients. Workers that are `known` stay."""
+        worker_units.own_devices()
         wrong = worker_units.difference(worker_units.versions(), self.versions)
         if wrong and worker.address not in self.known:
             text = f"worker {worker.address} is refused: {wrong}"
@@ -207,10 +212,10 @@ class DaskEngine:
     def _refuse_other_versions(self) -> None:
         """Name the workers whose versions differ, which get no work; an error where there is no other."""
         ours = worker_units.versions()
-        found = self._client.get_versions(packages=list(ours))["workers"]
+        found = self._client.run(own_versions, on_error="return")
         self._present |= set(found)
-        for name, report in found.items():
-            wrong = worker_units.difference(report["packages"], ours)
+        for name, theirs in found.items():
+            wrong = _unlike(theirs, ours)
             if wrong:
                 self.refused[name] = f"worker {name} gets no work: {wrong}"
         if found and len(self.refused) == len(found):
@@ -221,6 +226,19 @@ class DaskEngine:
     def ask(self, function: Callable[..., Any], *arguments: Any) -> Mapping[str, Any]:
         """What `function` returns on every worker that is used, by the worker's address."""
         return self._client.run(function, *arguments, workers=self._accepted(), on_error="return")
+
+
+def _unlike(theirs: Any, ours: Mapping[str, str]) -> str | None:
+    """How a worker differs that answered `theirs`, an error where it has no such code; None where it agrees."""
+    if isinstance(theirs, BaseException):
+        wanted = f"jatpo {ours['jatpo']}"
+        return f"it has another version of jatpo or none ({_short(theirs)}), and this command {wanted}"
+    return worker_units.difference(theirs, ours)
+
+
+def own_versions() -> Mapping[str, str]:
+    """The versions of the worker that runs this; Dask sends it by name, so that other code answers for itself."""
+    return worker_units.versions()
 
 
 def answer(content: worker_units.Called, *shared: Any) -> tuple[Any, worker_units.About, str]:
@@ -254,6 +272,8 @@ def local_workers(count: int, *, on_event: OnEvent = ignore) -> Iterator[DaskEng
     settings = {
         "distributed.scheduler.allowed-failures": KILLS,
         "distributed.nanny.pre-spawn-environ": {},  # workers compute as this process does
+        "distributed.worker.profile.enabled": False,  # it takes a sample every 10 ms
+        **_forked(),
     }
     with (
         _quiet(),
@@ -263,12 +283,24 @@ def local_workers(count: int, *, on_event: OnEvent = ignore) -> Iterator[DaskEng
             threads_per_worker=1,
             host="127.0.0.1",
             dashboard_address="127.0.0.1:0",
-            env={DEVICES: str(devices)},  # Dask's setting nanny.environ would not replace this process's own
+            env={**os.environ, DEVICES: str(devices), THREADS: str(devices)},
             silence_logs=logging.CRITICAL + 1,
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         yield from _started(client, True, on_event, 60.0)
+
+
+def _forked() -> Mapping[str, str]:
+    """Settings of Dask under which workers are forked from one process that has imported what they need.
+
+    That process starts here. It runs no threads and has no devices yet; where there is none, each worker imports.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return {}
+    multiprocessing.set_forkserver_preload(list(PRELOADED))
+    forkserver.ensure_running()
+    return {"distributed.worker.multiprocessing-method": "forkserver"}
 
 
 def _started(client: Client, common_files: bool, on_event: OnEvent, timeout: float) -> Iterator[DaskEngine]:

@@ -5,6 +5,7 @@ Arguments travel as bytes, so that a worker compares versions and loads the user
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import importlib.metadata
@@ -20,12 +21,15 @@ from typing import Any, NamedTuple
 import jax
 
 from jatpo import program_cache
+from jatpo.code_digest import code_digest, extensions_digest
+from jatpo.cores import DEVICES
 from jatpo.disk import write_whole
 from jatpo.errors import JatpoError
 from jatpo.registry import load_extensions
 from jatpo.version import __version__
 
 PACKAGES = ("jax", "jaxlib", "numpy")  # results depend on their versions, as they do on jatpo's
+CODE, EXTENSIONS = "code", "extensions"  # entries beside the packages: digests
 SETTINGS = ("XLA_FLAGS", "JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION", "OMP_NUM_THREADS", "JATPO_STORAGE")
 About = Mapping[str, Any]
 
@@ -45,8 +49,8 @@ class Called(NamedTuple):
 
 
 def versions() -> dict[str, str]:
-    """The versions that results depend on."""
-    return {"jatpo": __version__, **_packages()}
+    """The versions that results depend on; the same version of jatpo may have other code in two clones."""
+    return {"jatpo": __version__, CODE: code_digest(), EXTENSIONS: extensions_digest(), **_packages()}
 
 
 @functools.cache
@@ -57,12 +61,23 @@ def _packages() -> Mapping[str, str]:
 
 def difference(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str | None:
     """How a worker's versions differ from those of the command, in words; None where they agree."""
-    other = [name for name in ours if theirs.get(name) != ours[name]]
+    other = [name for name in ours if theirs.get(name, "") != ours[name]]
+    if theirs.get("jatpo") != ours["jatpo"]:
+        other = [name for name in other if name != CODE]  # goes without saying
     if not other:
         return None
-    found = " and ".join(f"{name} {theirs.get(name) or 'not installed'}" for name in other)
-    wanted = " and ".join(f"{name} {ours[name]}" for name in other)
-    return f"it has {found}, and this command {wanted}: install the same versions there and start it again"
+    found, wanted = (" and ".join(_worded(name, each) for name in other) for each in (theirs, ours))
+    return f"it has {found}, and this command {wanted}: install the same there and start it again"
+
+
+def _worded(name: str, versions: Mapping[str, str]) -> str:
+    """One entry of `versions` in words."""
+    number = versions.get(name)
+    if name == CODE:
+        return f"jatpo {versions['jatpo']} with code {number}"
+    if name == EXTENSIONS:
+        return f"extensions with code {number}" if number else "no extensions"
+    return f"{name} {number or 'not installed'}"
 
 
 def keep_programs() -> None:
@@ -74,6 +89,14 @@ def keep_programs() -> None:
         jax.config.update("jax_compilation_cache_dir", chosen[program_cache.DIRECTORY])
         seconds = float(chosen[program_cache.SHORTEST])
         jax.config.update("jax_persistent_cache_min_compile_time_secs", seconds)
+
+
+def own_devices() -> None:
+    """Take the number of devices from this process' environment, also where jax was imported before it was set."""
+    number = os.environ.get(DEVICES)
+    if number is not None:
+        with contextlib.suppress(RuntimeError):  # a worker that is in use keeps its devices
+            jax.config.update("jax_num_cpu_devices", int(number))
 
 
 def call(called: Called, *shared: Any) -> Any:

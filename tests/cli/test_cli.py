@@ -12,7 +12,8 @@ from typing import Annotated
 import pytest
 import typer
 
-from jatpo.cli import app
+from jatpo.cli import app, experiments
+from jatpo.cli.described import described_commands
 from jatpo.cli.main import run
 from jatpo.errors import JatpoError
 from jatpo.version import __version__
@@ -95,10 +96,25 @@ def test_version():
     assert (result.returncode, result.stdout, result.stderr) == (0, f"jatpo {__version__}\n", "")
 
 
+@pytest.mark.parametrize("width", ["60", "100"])
+def test_help_on_an_experiment_is_that_of_the_command_itself(width, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", width)
+    names = sorted(described_commands())
+    printed = {}
+    for kind in ("described", "itself"):
+        for name in ("", *names):
+            assert run(["experiment", *([name] if name else []), "--help"]) == 0
+            printed[kind, name] = capsys.readouterr().out
+        monkeypatch.setattr(experiments, "described_commands", dict)
+    assert all(printed["described", name] == printed["itself", name] for name in ("", *names))
+    assert all(name in printed["described", ""] for name in names)
+
+
 def test_help_and_errors_need_neither_jax_nor_matplotlib():
     script = (
         "import sys; from jatpo.cli.main import run; import jatpo.domains;"
         "assert run(['--help']) == 0 and run(['nothing']) == 2 and run(['--nothing']) == 2;"
+        "assert run(['experiment']) == run(['experiment', 'beyond', '--help']) == 0;"
         "sys.exit(' '.join({'jax', 'jaxlib', 'matplotlib', 'orbax', 'optax'} & set(sys.modules)) or 0)"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -3,15 +3,19 @@
 import errno
 import json
 import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import numpy as np
 import pytest
 
 import tiny_domain
-from jatpo import cluster, cores
+from jatpo import cluster, code_digest, cores
+from jatpo.background_writes import BackgroundWrites
 from jatpo.cli.engines import Engines
 from jatpo.cluster import dask_engine, worker_units
+from jatpo.cluster.starting_engine import StartingEngine
 from jatpo.disk import Checkpoints
 from jatpo.engine import Unit, UnitsFailed
 from jatpo.errors import JatpoError
@@ -19,7 +23,7 @@ from jatpo.evaluate import rollout
 from jatpo.evaluate.experiment import Config, run
 from jatpo.evaluate.experiments import Comparison
 from jatpo.evaluate.results_store import numbers, ranges
-from jatpo.evaluate.shares import shares
+from jatpo.evaluate.shares import SECONDS, Share, Sizes
 from jatpo.evidence import to_arrays
 from jatpo.solve import Perseus, Request, Stop, solve_models
 from jatpo.solve.cache import OwnCache
@@ -181,11 +185,82 @@ def test_ranges_are_read_back():
     assert ranges([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8"
 
 
-@pytest.mark.parametrize(("count", "total", "slots"), [(1, 1, 2), (8, 8, 2), (100, 100, 4), (9, 90, 1)])
-def test_shares_have_every_chunk_once(count, total, slots):
-    found = shares(range(count), total, slots)
-    assert [chunk for share in found for chunk in share] == list(range(count))
-    assert max(map(len, found)) <= rollout.TOGETHER
+@pytest.mark.parametrize("seconds", [1e-6, 0.01, 0.4, 30.0])
+@pytest.mark.parametrize(("chunks", "slots"), [([1], 2), ([8], 2), ([100, 3, 2000], 4), ([900], 1)])
+def test_units_have_every_chunk_once_and_about_the_seconds_that_are_wanted(chunks, slots, seconds):
+    sizes, counts = Sizes(sum(chunks), lambda: slots), []
+    for cell, left in enumerate(chunks):
+        while left:
+            count = sizes.next(cell, left)
+            assert 1 <= count <= left
+            known = cell in sizes._pace
+            assert count <= (max(1, SECONDS / seconds) if known else rollout.TOGETHER)
+            counts.append(count)
+            sizes.note(cell, Share(range(count), None, (), count * seconds))
+            left -= count
+    assert sum(counts) == sum(chunks)
+    assert counts[-1] <= max(1, sum(chunks) / slots)  # no slot has all of it at the end
+
+
+def test_every_file_of_the_package_is_in_the_digest_of_its_code():
+    files = dict(code_digest._files())
+    assert {"jatpo/engine.py", "jatpo/solve/perseus.py", "jatpo/evaluate/agents/protocol.py"} <= set(files)
+    assert all(path.is_file() for path in files.values())
+    modules = {name.replace(".", "/") for name in sys.modules if name.startswith("jatpo.")}
+    assert {name for name in modules if f"{name}.py" not in files} <= {
+        name.removesuffix("/__init__.py") for name in files if name.endswith("__init__.py")
+    }
+
+
+def test_other_code_of_the_same_version_is_named_on_both_sides():
+    ours = worker_units.versions()
+    assert worker_units.difference(ours, ours) is None
+    theirs = {**ours, "code": "0badc0de"}
+    found = worker_units.difference(theirs, ours)
+    assert found is not None
+    version = ours["jatpo"]
+    assert (
+        f"it has jatpo {version} with code 0badc0de, and this command jatpo {version} with code {ours['code']}"
+        in found
+    )
+    older = {name: each for name, each in ours.items() if name not in ("code", "extensions")}
+    assert "with code None" in (worker_units.difference(older, ours) or "")
+
+
+def test_other_extensions_are_another_version(tmp_path, monkeypatch):
+    ours = worker_units.versions()
+    (tmp_path / "mine.py").write_text("A = 1\n")
+    monkeypatch.setenv("JATPO_EXTENSIONS", str(tmp_path / "mine.py"))
+    code_digest.extensions_digest.cache_clear()
+    try:
+        found = worker_units.difference(ours, worker_units.versions())
+    finally:
+        code_digest.extensions_digest.cache_clear()
+    assert found is not None
+    assert "it has no extensions, and this command extensions with code " in found
+
+
+def test_an_engine_that_starts_is_waited_for_and_its_failure_is_raised_where_it_is_needed(engine):
+    with ThreadPoolExecutor(1) as pool:
+        found = StartingEngine(pool.submit(lambda: engine))
+        assert [answer.value for answer in found.run([Unit("one", pair, (1, 2))])] == [(1, 2)]
+        assert (found.slots, set(found.workers)) == (engine.slots, set(engine.workers))
+        broken = StartingEngine(pool.submit(plus))
+        with pytest.raises(TypeError):
+            next(broken.run([]))
+
+
+def test_files_are_written_in_the_background_and_errors_are_raised(tmp_path):
+    with BackgroundWrites(threads=2, waiting=3) as writes:
+        for i in range(40):
+            writes.put((tmp_path / str(i)).write_text, str(i))
+    assert sorted(int(path.read_text()) for path in tmp_path.iterdir()) == list(range(40))
+    with pytest.raises(FileNotFoundError), BackgroundWrites() as writes:
+        writes.put((tmp_path / "no" / "folder").write_text, "")
+    with pytest.raises(KeyboardInterrupt), BackgroundWrites() as writes:  # what was handed over is written
+        writes.put((tmp_path / "last").write_text, "")
+        raise KeyboardInterrupt
+    assert (tmp_path / "last").exists()
 
 
 def test_options_that_exclude_each_other_are_refused(tmp_path):

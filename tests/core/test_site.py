@@ -20,7 +20,7 @@ def test_the_reference_has_every_public_name():
     assert set(jatpo.__all__) - {"__version__"} <= listed
 
 
-def test_the_page_of_commands_is_up_to_date():
+def test_the_page_of_commands_and_the_help_of_experiments_are_up_to_date():
     command = [sys.executable, ROOT / ".ci" / "commands.py", "--check"]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
