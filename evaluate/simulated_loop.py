@@ -1,8 +1,9 @@
 """The loop over steps of N trials in simulators: turns as with tables, in a world of `SimulatorLibrary.advance`.
 
-A trial that is done keeps its state and its agent's memory, and earns nothing more. The world's random keys are made
-of those of the trial and the step, so that all agents meet the same noise: `fold_in(., WORLD)` of the agent's key,
-which no agent is given (`noise.agent_keys`).
+A trial that is done keeps its state and earns nothing more. Its agent's memory stays as it was before the last action:
+filters rule out final states, since the agent still acts, so they do not update on what is seen there. The world's
+random keys are made of those of the trial and the step, so that all agents meet the same noise: `fold_in(., WORLD)` of
+the agent's key, which no agent is given (`noise.agent_keys`).
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def play_simulators(setup: Setup, horizon: int, names: tuple[str, ...], noise: N
         rewards = jnp.where(moving.done, 0, rewards)
         after = Moving(
             jax.tree.map(lambda new, old: _where_first(moving.done, old, new), states, moving.states),
-            jax.tree.map(lambda new, old: jnp.where(moving.done, old, new), memory, moving.memory),
+            jax.tree.map(lambda new, old: jnp.where(moving.done | done, old, new), memory, moving.memory),
             moving.returns + rewards,
             moving.discounted + moving.weight * rewards,
             moving.weight * discount,

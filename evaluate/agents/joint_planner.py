@@ -30,7 +30,7 @@ from jatpo.evaluate.agents.simulator_atpo import Inferred, SimulatorATPO
 from jatpo.mdp import greedy
 from jatpo.model import POMDP
 from jatpo.simulators import Simulator, SimulatorLibrary, simulators_of
-from jatpo.simulators.particle_filter import systematic
+from jatpo.simulators.particle_choice import systematic
 from jatpo.simulators.simulator_protocol import axes, take_entry
 from jatpo.ties import share_best
 

@@ -16,6 +16,7 @@ probability `noise`; what it does not see may be anywhere.
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import Any, ClassVar, NamedTuple
 
@@ -25,6 +26,7 @@ import numpy as np
 from jax import Array
 
 from jatpo.errors import JatpoError, unknown
+from jatpo.simulators.particle_choice import draw_rows
 from jatpo.simulators.simulator_catalogue import register
 from jatpo.simulators.simulator_library import SimulatorLibrary
 from jatpo.simulators.simulator_protocol import Simulator, fixed, simulator_class
@@ -36,6 +38,8 @@ KINDS = ("greedy", "sequential", "nearest", "lazy")
 PRIZE, COST = 10.0, -1.0
 UNSEEN, LEFT_OVER, GATHERED = range(3)  # what the agent sees of a piece of food
 FAR = 1000  # more than any distance
+MOST_STARTS = 20_000  # that are listed
+BLIND = 0.1  # the share of guided starts whose teammates are anywhere
 
 
 class Field(NamedTuple):
@@ -60,6 +64,7 @@ class Foraging(Simulator):
     sight: int = fixed(default=2)
 
     lists_successors: ClassVar = True
+    guides_starts: ClassVar = True
     actions: ClassVar = ACTIONS
 
     @property
@@ -70,6 +75,41 @@ class Foraging(Simulator):
     def initial(self, key: Array) -> Field:
         cells = jax.random.randint(key, (self.teammates + 1, 2), 0, self.size, jnp.int32)
         return Field(cells[0], cells[1:], jnp.zeros(self.pieces, bool))
+
+    @property
+    def lists_starts(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """On small grids only."""
+        return self.size ** (2 * self.teammates + 2) <= MOST_STARTS
+
+    def starts(self) -> tuple[Field, Array]:
+        cells = np.stack(np.unravel_index(np.arange(self.size**2), (self.size, self.size)), axis=1)
+        chosen = np.indices((len(cells),) * (self.teammates + 1)).reshape(self.teammates + 1, -1).T
+        places = jnp.asarray(cells[chosen], jnp.int32)  # [S, M + 1, 2]
+        count = len(chosen)
+        states = Field(places[:, 0], places[:, 1:], jnp.zeros((count, self.pieces), bool))
+        return states, jnp.full(count, 1 / count, jnp.float32)
+
+    def guided_start(self, key: Array, action: Array, observation: dict[str, Array]) -> tuple[Field, Array]:
+        """The agent one step back from where it is; a teammate mostly beside where it was seen, else anywhere."""
+        to_own, to_mates = jax.random.split(key)
+        cells = np.stack(np.unravel_index(np.arange(self.size**2), (self.size, self.size)), axis=1).astype(
+            np.int32
+        )
+        step, own = jnp.asarray(STEPS)[action], observation["own"]
+        arrived = jnp.clip(cells + step[None], 0, self.size - 1)
+        here = jnp.all(arrived == own[None], axis=1)  # [C]
+        width = 2 * self.sight + 1
+        number = observation["mates"] - 1
+        seen = own[None] + jnp.stack([number % width, number // width], axis=1) - self.sight  # [M, 2]
+        close = (_distance(jnp.asarray(cells)[None], seen[:, None]) <= 1).astype(jnp.float32)
+        even = 1 / len(cells)
+        beside = (1 - BLIND) * close / jnp.sum(close, axis=1, keepdims=True) + BLIND * even
+        likely = jnp.where((number >= 0)[:, None], beside, even)  # [M, C]
+        at, log_own = draw_rows(to_own, here[None].astype(jnp.float32))
+        mates, log_mates = draw_rows(to_mates, likely)
+        ratio = (self.teammates + 1) * math.log(even) - jnp.sum(log_mates) - log_own[0]
+        places = jnp.asarray(cells)
+        return Field(places[at[0]], places[mates], jnp.zeros(self.pieces, bool)), ratio
 
     def step(self, key: Array, state: Field, action: Array) -> tuple[Field, Array, Array]:
         idle = jax.random.bernoulli(key, 0.5, (self.teammates,)) & (self.kind == KINDS.index("lazy"))

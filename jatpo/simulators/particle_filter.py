@@ -4,27 +4,33 @@
     adapted     list the successors y of every particle, weigh them by w P(y | x, a) O(z | y, a), keep `count` of them
     merged      as adapted, with equal states added up before the choice
 
-The last two need `successors`, the last one `code` as well. All choose by one rule: candidate i with weight q_i is kept
-r_i times on average, by systematic sampling, and each copy has the weight q_i / r_i, so every weight keeps its
-expectation and the product of the evidences is an unbiased estimate of the probability of all observations (Del Moral,
-2004). Bootstrap particles have r_i in proportion to q_i, the others r_i = min(1, q_i / c) with c such that the r_i sum
-to `count` (Fearnhead and Clifford, 2003): heavy candidates are kept as they are. Where start states are listed
-(`starts`) and no more than `count` states have weight, merged particles are the exact filter.
+The last two need `successors`, the last one `code` as well. Candidate i with weight q_i is kept r_i times on average,
+and each copy has the weight q_i / r_i, so every weight keeps its expectation and the product of the evidences is an
+unbiased estimate of the probability of all observations (Del Moral, 2004). Bootstrap particles have r_i in proportion
+to q_i, the others r_i = min(1, q_i / c) with c such that the r_i sum to `count` (Fearnhead and Clifford, 2003): heavy
+candidates are kept as they are.
 
-When no particle explains an observation, the model is depleted: its log evidence is the log of `floor`, a stated
-number instead of a zero that sampling has made, and its particles are drawn anew: from start states that were drawn
-before the first step, weighed by the observation, or where these explain nothing either, as they were predicted. After
-a depletion the evidence is no longer unbiased; `dropped` is 1 in that step, and the belief counts it.
+The first observation is answered by `opening` times as many candidates: start states, moved by the first action and
+weighed, of which `count` are kept. They are all start states where these are listed (`starts`) and not more than that,
+else draws of `guided_start` where it is written, else of `initial`. Without noise in the moves, nothing after that step
+can make up for a start state that is missing. With all start states listed and no more than `count` states with
+weight, merged particles are the exact filter.
+
+When no particle explains an observation, the model is depleted. Its particles are drawn anew as for a first
+observation, and its log evidence is that of the new particles plus the log of `floor`: a stated number instead of a
+zero that sampling has made. Where the new ones explain nothing either, they stay as predicted and the log evidence is
+log `floor`. After a depletion the evidence is no longer unbiased; `dropped` is 1 in that step, and the belief counts
+it.
 
 Gradients: rates r_i are constants, weights q_i are not, so that the gradient of the evidence Z is an unbiased estimate
-of that of the probability (Ścibior and Wood, 2021) for parameters that act through `log_observation`, and with adapted
-and merged particles through the probabilities of `successors`. log Z and its gradient have a bias of order 1 / count.
-Bootstrap moves have no gradient in the parameters of `step`.
+of that of the probability (Ścibior and Wood, 2021) for parameters that act through `log_observation`, and with
+opening=0 and adapted or merged particles through the probabilities of `successors`. log Z and its gradient have a bias
+of order 1 / count. Bootstrap moves have no gradient in the parameters of `step`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -32,15 +38,19 @@ import jax.numpy as jnp
 from jax import Array
 
 from jatpo.beliefs import Diagnostics, Representation
-from jatpo.errors import unknown
+from jatpo.errors import JatpoError, unknown
 from jatpo.pytree import pytree
+from jatpo.simulators.particle_choice import (
+    effective_size,
+    merged_states,
+    proportional,
+    systematic,
+    threshold,
+    weighed,
+)
 from jatpo.simulators.simulator_protocol import Simulator, State
 
-RESERVE = 4  # one start state is kept for that many particles
 PROPOSALS = ("bootstrap", "adapted", "merged")
-ROUNDS = (
-    16  # of the search for the threshold c; it approaches from above, and any c that is reached is unbiased
-)
 
 
 @pytree
@@ -51,7 +61,7 @@ class ParticleBelief:
     states: State  # [P, ...]
     weights: Array  # [P], of sum 1
     depleted: Array  # [] int32, how often all particles died
-    reserve: State  # [P / RESERVE, ...], start states for when they do
+    unseen: Array  # [] bool, whether nothing has been observed yet
 
 
 @pytree
@@ -62,7 +72,7 @@ class Proposed:
     states: State  # [M, ...]
     weights: Array  # [M]
     depleted: Array
-    reserve: State
+    unseen: Array
 
 
 @dataclass(frozen=True)
@@ -73,48 +83,46 @@ class Particles(Representation):
     proposal: str = "bootstrap"
     resample_below: float = 0.5
     floor: float = 1e-6
+    opening: int = (
+        16  # candidates for each particle at the first observation; 0: none but the particles themselves
+    )
 
     of_tables = False
 
     def __post_init__(self) -> None:
         if self.proposal not in PROPOSALS:
             raise unknown("proposal", self.proposal, PROPOSALS)
+        for name, least in (("count", 1), ("opening", 0)):
+            if getattr(self, name) < least:
+                raise JatpoError(f"{name} of Particles must be at least {least}, got {getattr(self, name)}")
 
     def start(self, key: Array | None, model: Simulator) -> ParticleBelief:
         assert key is not None
-        never = jnp.zeros((), jnp.int32)
-        draw, apart = jax.random.split(key)
-        reserve = jax.vmap(model.initial)(jax.random.split(apart, -(-self.count // RESERVE)))
+        nothing = jnp.zeros((), jnp.int32), jnp.ones((), bool)
         if self.proposal != "bootstrap" and model.lists_starts:
             states, weights = model.starts()
-            chosen, weights = systematic(draw, weights, _threshold(weights, self.count), self.count)
-            return ParticleBelief(jax.tree.map(lambda leaf: leaf[chosen], states), weights, never, reserve)
-        states = jax.vmap(model.initial)(jax.random.split(draw, self.count))
-        return ParticleBelief(states, self._even(model), never, reserve)
-
-    def _even(self, model: Simulator) -> Array:
-        return jnp.full(self.count, 1 / self.count, jnp.result_type(model.discount, jnp.float32))
+            chosen, weights = systematic(key, weights, threshold(weights, self.count), self.count)
+            return ParticleBelief(jax.tree.map(lambda leaf: leaf[chosen], states), weights, *nothing)
+        states = jax.vmap(model.initial)(jax.random.split(key, self.count))
+        return ParticleBelief(states, jnp.full(self.count, 1 / self.count, _dtype(model)), *nothing)
 
     def predict(self, key: Array | None, model: Simulator, belief: ParticleBelief, action: Array) -> Proposed:
         assert key is not None
         if self.proposal == "bootstrap":
             choose, move = jax.random.split(key)
             states, weights = self._resampled(choose, belief)
-            keys = jax.random.split(move, self.count)
-            states, _, _ = jax.vmap(model.step, in_axes=(0, 0, None))(keys, states, action)
-            return Proposed(states, weights, belief.depleted, belief.reserve)
-        states, probability = jax.vmap(model.successors, in_axes=(0, None))(belief.states, action)
-        weights = (belief.weights[:, None] * probability.astype(belief.weights.dtype)).reshape(-1)
-        states = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), states)
+            states = _moved(move, model, states, action)
+            return Proposed(states, weights, belief.depleted, belief.unseen)
+        states, weights = _listed(model, belief.states, belief.weights, action)
         if self.proposal == "merged":
             states, weights = merged_states(model, states, weights)
-        return Proposed(states, weights, belief.depleted, belief.reserve)
+        return Proposed(states, weights, belief.depleted, belief.unseen)
 
     def _resampled(self, key: Array, belief: ParticleBelief) -> tuple[State, Array]:
         """The particles as they are, or ancestors drawn from them with even weights where few are effective."""
         weights = belief.weights
         few = effective_size(weights) < self.resample_below * self.count
-        chosen, drawn = systematic(key, weights, _proportional(weights, self.count), self.count)
+        chosen, drawn = systematic(key, weights, proportional(weights, self.count), self.count)
         own = jnp.arange(self.count, dtype=chosen.dtype)
         place = jnp.where(few, chosen, own)
         return jax.tree.map(lambda leaf: leaf[place], belief.states), jnp.where(few, drawn, weights)
@@ -123,36 +131,102 @@ class Particles(Representation):
         self, key: Array | None, model: Simulator, predicted: Proposed, action: Array, observation: Any
     ) -> tuple[ParticleBelief, Array, Diagnostics]:
         assert key is not None
-        weights, evidence = _weighed(model, predicted.states, predicted.weights, action, observation)
-        alive = evidence > 0
-        kept = jnp.where(alive, weights / jnp.where(alive, evidence, 1), predicted.weights)
+        choose, first, again = jax.random.split(key, 3)
+        if self.opening:
+            seen = predicted.unseen, action, observation
+            predicted = self._opened(first, model, predicted, *seen, before=True)[0]
+        weights, log_evidence = weighed(model, predicted.states, predicted.weights, action, observation)
+        alive = log_evidence > -jnp.inf
+        kept = jnp.where(alive, weights, predicted.weights)
         states = predicted.states
         if self.proposal != "bootstrap":
-            chosen, kept = systematic(key, kept, _threshold(kept, self.count), self.count)
+            chosen, kept = systematic(choose, kept, threshold(kept, self.count), self.count)
             states = jax.tree.map(lambda leaf: leaf[chosen], states)
             kept = kept / jax.lax.stop_gradient(jnp.sum(kept))
-        fresh, new_weights = self._redrawn(model, predicted.reserve, action, observation)
-        found = jnp.sum(new_weights) > 0
-        use = ~alive & found
-        states = jax.tree.map(lambda new, old: jnp.where(use, new, old), fresh, states)
-        kept = jnp.where(use, new_weights, kept)
         depleted = predicted.depleted + (~alive).astype(jnp.int32)
-        log_evidence = jnp.where(alive, jnp.log(jnp.where(alive, evidence, 1)), jnp.log(self.floor))
+        belief = ParticleBelief(states, kept, depleted, jnp.zeros((), bool))
+        belief, anew = self._opened(again, model, belief, ~alive, action, observation, before=False)
+        floor = jnp.log(jnp.asarray(self.floor, anew.dtype))
+        log_evidence = jnp.where(alive, log_evidence, floor + jnp.where(anew > -jnp.inf, anew, 0))
         dropped = (~alive).astype(kept.dtype)
         unknown_error = jnp.full((), jnp.finfo(kept.dtype).max / 4, kept.dtype)
-        diagnostics = Diagnostics(dropped, unknown_error, effective_size(kept))
-        return ParticleBelief(states, kept, depleted, predicted.reserve), log_evidence, diagnostics
+        return belief, log_evidence, Diagnostics(dropped, unknown_error, effective_size(belief.weights))
 
-    def _redrawn(
-        self, model: Simulator, reserve: State, action: Array, observation: Any
-    ) -> tuple[State, Array]:
-        """Start states [P, ...] with weights of sum 1 by the observation; all 0 where none explains it."""
-        place = jnp.arange(self.count, dtype=jnp.int32) % -(-self.count // RESERVE)
-        even = jnp.full(-(-self.count // RESERVE), 1 / self.count, self._even(model).dtype)
-        weights = _weighed(model, reserve, even, action, observation)[0][place]
-        total = jnp.sum(weights)
-        states = jax.tree.map(lambda leaf: leaf[place], reserve)
-        return states, jax.lax.stop_gradient(weights / jnp.where(total > 0, total, 1))
+    def _opened(
+        self,
+        key: Array,
+        model: Simulator,
+        now: Any,
+        wanted: Array,
+        action: Array,
+        observation: Any,
+        *,
+        before: bool,
+    ) -> tuple[Any, Array]:
+        """`now` with new particles where it is `wanted` [] and these explain the observation; their log evidence [].
+
+        Their weights are those before the observation, or after it. A loop of no or one turn: under `vmap`,
+        unlike `cond`, it costs nothing in steps in which no trial wants it.
+        """
+        given = jax.lax.stop_gradient((model, now.states, now.weights, action, observation))
+
+        def turn(carry: tuple[Array, State, Array, Array]) -> tuple[Array, State, Array, Array]:
+            _, old, old_weights, _ = carry
+            states, prior, after, log_evidence = self._anew(key, given[0], given[3], given[4])
+            unused = old_weights.shape[0] - self.count
+            weights = jnp.pad(prior if before else after, (0, unused))
+            states = jax.tree.map(lambda new, all: all.at[: self.count].set(new), states, old)
+            found = log_evidence > -jnp.inf
+            keep = jax.tree.map(
+                lambda new, all: jnp.where(found, new, all), (states, weights), (old, old_weights)
+            )
+            return (jnp.zeros((), bool), *keep, log_evidence)
+
+        nothing = jnp.full((), -jnp.inf, now.weights.dtype)
+        _, states, weights, log_evidence = jax.lax.while_loop(
+            lambda carry: carry[0], turn, (wanted, given[1], given[2], nothing)
+        )
+        chosen = jax.tree.map(
+            lambda new, old: jnp.where(wanted, new, old), (states, weights), (now.states, now.weights)
+        )
+        return replace(now, states=chosen[0], weights=chosen[1]), log_evidence
+
+    def _anew(
+        self, key: Array, model: Simulator, action: Array, observation: Any
+    ) -> tuple[State, Array, Array, Array]:
+        """Particles [P, ...] after a first step, their weights before and after what is seen, the log evidence []."""
+        draw, move, choose = jax.random.split(key, 3)
+        states, weights, all_of_them = self._starts(draw, model, action, observation)
+        if all_of_them:
+            states, weights = _listed(model, states, weights, action)
+        else:
+            states = _moved(move, model, states, action)
+        if self.proposal == "merged":
+            states, weights = merged_states(model, states, weights)
+        after, log_evidence = weighed(model, states, weights, action, observation)
+        rates = (
+            proportional(after, self.count) if self.proposal == "bootstrap" else threshold(after, self.count)
+        )
+        chosen, kept = systematic(choose, after, rates, self.count)
+        prior = jnp.where(kept > 0, weights[chosen] / jnp.where(kept > 0, rates[chosen], 1), 0)
+        return jax.tree.map(lambda leaf: leaf[chosen], states), prior, kept / jnp.sum(kept), log_evidence
+
+    def _starts(
+        self, key: Array, model: Simulator, action: Array, observation: Any
+    ) -> tuple[State, Array, bool]:
+        """Start states for a first observation, their weights, and whether they are all that there are."""
+        most = max(self.opening, 1) * self.count
+        if self.proposal != "bootstrap" and model.lists_starts:
+            states, weights = model.starts()
+            if weights.shape[0] <= most:
+                return states, weights, True
+        keys = jax.random.split(key, most)
+        even = jnp.full(most, 1 / most, _dtype(model))
+        if not model.guides_starts:
+            return jax.vmap(model.initial)(keys), even, False
+        guided = jax.vmap(model.guided_start, in_axes=(0, None, None))
+        states, logs = guided(keys, action, observation)
+        return states, even * jnp.exp(logs).astype(even.dtype), False
 
     def expectation(self, belief: ParticleBelief, values: Array) -> Array:
         """sum_i w_i values(..., x_i), where states are numbers."""
@@ -172,74 +246,18 @@ class Particles(Representation):
         return empty.at[belief.states].add(belief.weights)
 
 
-def effective_size(weights: Array) -> Array:
-    """1 / sum_i w_i^2 for weights [P] of sum 1: []."""
-    return 1 / jnp.maximum(jnp.sum(weights**2), jnp.finfo(weights.dtype).tiny)
+def _dtype(model: Simulator) -> Any:
+    return jnp.result_type(model.discount, jnp.float32)
 
 
-def systematic(key: Array, weights: Array, rates: Array, count: int) -> tuple[Array, Array]:
-    """`count` places of candidates [M] that are taken `rates` [M] times on average, and the weights of the copies.
-
-    One uniform number places `count` marks at distance 1 along the cumulated rates. Where the rates sum to less than
-    `count`, the last places are not used: weight 0.
-    """
-    rates = jax.lax.stop_gradient(rates)
-    reach = jnp.cumsum(rates)
-    marks = jnp.arange(count, dtype=rates.dtype) + jax.random.uniform(key, (), rates.dtype)
-    used = marks < reach[-1]
-    chosen = jnp.minimum(jnp.searchsorted(reach, marks, side="right"), rates.shape[0] - 1)
-    rate = rates[chosen]
-    used = used & (rate > 0)
-    return chosen, jnp.where(used, weights[chosen] / jnp.where(used, rate, 1), 0)
+def _moved(key: Array, model: Simulator, states: State, action: Array) -> State:
+    """One step of every state [M, ...]."""
+    count = jax.tree.leaves(states)[0].shape[0]
+    return jax.vmap(model.step, in_axes=(0, 0, None))(jax.random.split(key, count), states, action)[0]
 
 
-def _proportional(weights: Array, count: int) -> Array:
-    """Rates [M] in proportion to the weights, of sum `count`."""
-    total = jnp.sum(weights)
-    exact = weights / jnp.where(total > 0, total, 1) * count
-    return jax.lax.stop_gradient(exact)
-
-
-def _threshold(weights: Array, count: int) -> Array:
-    """min(1, w / c) [M], with c such that they sum to `count`; 1 for all positive weights if there are not so many."""
-    weights = jax.lax.stop_gradient(weights)
-    positive = weights > 0
-    fits = jnp.sum(positive) <= count
-
-    def lower(_: int, limit: Array) -> Array:
-        light = weights < limit
-        heavy = jnp.sum(~light)
-        rest = jnp.sum(jnp.where(light, weights, 0))
-        return jnp.where(heavy < count, rest / jnp.maximum(count - heavy, 1).astype(weights.dtype), limit)
-
-    limit = jax.lax.fori_loop(0, ROUNDS, lower, jnp.sum(weights) / count)
-    shared = jnp.minimum(1, weights / jnp.where(limit > 0, limit, 1))
-    return jnp.where(fits, positive.astype(weights.dtype), jnp.where(positive, shared, 0))
-
-
-def merged_states(model: Simulator, states: State, weights: Array) -> tuple[State, Array]:
-    """The same states [M, ...] sorted by code, each with all of its weight in its first place."""
-    codes = jax.vmap(model.code)(states)
-    codes = jnp.where(weights > 0, codes, jnp.iinfo(codes.dtype).max)
-    order = jnp.argsort(codes)
-    codes, weights = codes[order], weights[order]
-    first = jnp.concatenate([jnp.ones(1, bool), codes[1:] != codes[:-1]])
-    place = jnp.cumsum(first, dtype=jnp.int32) - 1
-    sums = jax.ops.segment_sum(weights, place, weights.shape[0], indices_are_sorted=True)
-    states = jax.tree.map(lambda leaf: leaf[order], states)
-    return states, jnp.where(first, sums[place], 0)
-
-
-def _weighed(
-    model: Simulator, states: State, weights: Array, action: Array, observation: Any
-) -> tuple[Array, Array]:
-    """Weights [M] times the likelihood of the observation, 0 in final states, and their sum []."""
-
-    def of_state(state: State) -> Array:
-        log_likelihood = model.log_observation(state, action, observation)
-        return jnp.where(model.final(state), -jnp.inf, log_likelihood)
-
-    logs = jax.vmap(of_state)(states)
-    possible = (logs > -jnp.inf) & (weights > 0)
-    product = jnp.where(possible, weights * jnp.exp(jnp.where(possible, logs, 0)).astype(weights.dtype), 0)
-    return product, jnp.sum(product)
+def _listed(model: Simulator, states: State, weights: Array, action: Array) -> tuple[State, Array]:
+    """All successors [M·S, ...] of states [M, ...], with weights."""
+    following, probability = jax.vmap(model.successors, in_axes=(0, None))(states, action)
+    weights = (weights[:, None] * probability.astype(weights.dtype)).reshape(-1)
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), following), weights

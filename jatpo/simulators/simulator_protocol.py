@@ -10,6 +10,7 @@ that is left. The four methods are enough for filters, rollouts and the planner.
 
     final        whether an episode ends in a state; filters rule such states out, since the agent still acts
     starts       all start states with their probabilities, if they are not too many
+    guided_start a start state that is likely given what was seen after the first action, for filters
     successors   all states that may follow, with their probabilities, for filters that look before they move
     code         a number for every state, for filters that merge equal ones
     preferences  what an agent would do that knows the model and the state, for mixtures and rollouts
@@ -55,6 +56,7 @@ class Simulator:
     shared: ClassVar[tuple[str, ...]] = ()  # fields that all entries of a library have in common
     lists_successors: ClassVar[bool] = False  # whether `successors` is written
     lists_starts: ClassVar[bool] = False  # whether `starts` is written
+    guides_starts: ClassVar[bool] = False  # whether `guided_start` is written
     actions: ClassVar[tuple[str, ...]] = ()  # names for people
     discount: Any = 0.95
 
@@ -87,6 +89,14 @@ class Simulator:
     def starts(self) -> tuple[State, Array]:
         """All start states [S, ...] and their probabilities [S]."""
         raise _missing(self, "starts")
+
+    def guided_start(self, key: Array, action: Array, observation: Observed) -> tuple[State, Array]:
+        """A start state drawn with the first action and observation in view, and a logarithm [].
+
+        The logarithm is that of the state's probability at the start divided by that of being drawn here, which must be
+        positive for every start state that can lead to the observation.
+        """
+        raise _missing(self, "guided_start")
 
     def successors(self, state: State, action: Array) -> tuple[State, Array]:
         """All states that may follow [S, ...] and their probabilities [S]; 0 where a place is not used."""

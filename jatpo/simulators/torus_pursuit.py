@@ -15,6 +15,7 @@ teammates and a window of 5 x 5 cells, 2^100 observations, and with 7 x 7 cells 
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -23,6 +24,7 @@ import numpy as np
 from jax import Array
 
 from jatpo.errors import JatpoError, unknown
+from jatpo.simulators.particle_choice import draw_rows
 from jatpo.simulators.simulator_catalogue import register
 from jatpo.simulators.simulator_library import SimulatorLibrary
 from jatpo.simulators.simulator_protocol import Simulator, fixed, simulator_class
@@ -47,6 +49,7 @@ TASKS = {
 }  # by the number of hunters: the posts of every task, as seen from the prey
 TEAMMATES = ("greedy", "assigned")
 SENSORS = ("cells", "window")
+BLIND = 0.1  # the share of guided starts that are drawn as any others
 
 
 class Hunt(NamedTuple):
@@ -70,6 +73,7 @@ class TorusPursuit(Simulator):
     window: int = fixed(default=0)  # cells that the window reaches; 0: the sensor is "cells"
 
     lists_successors: ClassVar = True
+    guides_starts: ClassVar = True
     actions: ClassVar = ACTIONS
 
     def initial(self, key: Array) -> Hunt:
@@ -84,6 +88,44 @@ class TorusPursuit(Simulator):
             return key, drawn(key)
 
         return jax.lax.while_loop(lambda carry: self.captured(carry[1]), again, (key, drawn(key)))[1]
+
+    def guided_start(self, key: Array, action: Array, observation: Array) -> tuple[Hunt, Array]:
+        """Each of the others by itself, mostly a step away from where it may have been seen."""
+        seen = jnp.exp(jax.nn.log_softmax(self._cell_logs(observation).reshape(self.mates + 1, -1)))
+        seen = seen.reshape(-1, self.size, self.size)
+        moves = STEPS[:, None] - STEPS[None]  # of the others, seen from the agent
+        before = [
+            jnp.stack([jnp.roll(seen, (-move[0], -move[1]), (1, 2)) for move in moves[:, own]])
+            for own in range(len(ACTIONS))
+        ]
+        likely = jnp.mean(jnp.stack(before)[action], axis=0).reshape(self.mates + 1, -1)
+        cells = self.size**2
+        drawn, logs = draw_rows(key, (1 - BLIND) * likely + BLIND / cells)
+        places = jnp.stack(jnp.divmod(drawn, self.size), axis=1).astype(jnp.int32)
+        state = Hunt(places[:-1], places[-1], jnp.zeros((), bool))
+        hunters = self.mates + 1
+        starts = float(cells) ** hunters - math.factorial(hunters)  # all but those in which the hunt is won
+        return state, jnp.where(self.captured(state), -jnp.inf, -math.log(starts) - jnp.sum(logs))
+
+    def _cell_logs(self, observation: Array) -> Array:
+        """The log likelihood of what is seen of each of the others, for every place that it may have [M + 1, N, N]."""
+        places = np.stack(np.meshgrid(*[np.arange(self.size)] * 2, indexing="ij"), axis=-1).astype(np.int32)
+        offset = np.asarray((places + self.size // 2) % self.size - self.size // 2)  # as `near`
+        if not self.window:
+            digits = observation // 9 ** jnp.arange(self.mates, -1, -1) % 9
+            truth = np.where(
+                (np.abs(offset) <= 1).all(-1), offset[..., 0] + 1 + 3 * (offset[..., 1] + 1), OWN
+            )
+            right = digits[:, None, None] == truth[None]
+            missed = digits[:, None, None] == OWN
+            return jnp.log(jnp.where(right, 1 - self.noise, 0) + jnp.where(missed, self.noise, 0))
+        width, reach = 2 * self.window + 1, self.window
+        inside = np.asarray((np.abs(offset) <= reach).all(-1))
+        bit = np.where(inside, (offset[..., 1] + reach) * width + offset[..., 0] + reach, 0)
+        gain = jnp.log1p(-self.noise) - jnp.log(self.noise)
+        found = jnp.where(observation[:, bit], gain, -gain)
+        base = jnp.sum(jnp.where(observation, jnp.log(self.noise), jnp.log1p(-self.noise)), axis=1)
+        return base[:, None, None] + jnp.where(inside[None], found, 0)
 
     def step(self, key: Array, state: Hunt, action: Array) -> tuple[Hunt, Array, Array]:
         return self.moved(state, action, jax.random.randint(key, (), 0, len(ACTIONS), jnp.int32))

@@ -55,15 +55,19 @@ def history_of(truth, model):
     return np.array(actions, np.int32), np.array(seen, np.int32)
 
 
+@pytest.mark.parametrize("opening", [0, 1, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("proposal", PROPOSALS)
 @pytest.mark.parametrize("case", ["plain", pytest.param("hard zeros", marks=pytest.mark.slow)])
-def test_the_evidence_is_unbiased(case, proposal):
-    """The mean over many seeds of the product of evidences, with three particles for five states."""
+def test_the_evidence_is_unbiased(case, proposal, opening):
+    """The mean over many seeds of the product of evidences, with three particles for five states.
+
+    With opening=1 three of the five start states are drawn, with 4 all are listed.
+    """
     truth, model = simulator(case)
     actions, seen = history_of(truth, model)
     exact = np.exp(np.sum(filtering.history(*truth[:2], truth.initial, actions, seen)[1]))
     keys = jax.random.split(jax.random.key(1), SEEDS)
-    representation = Particles(3, proposal, floor=1e-30)
+    representation = Particles(3, proposal, floor=1e-30, opening=opening)
     logs = jax.vmap(walk, in_axes=(None, None, 0, None, None))(representation, model, keys, actions, seen)[0]
     estimates = np.exp(np.sum(np.asarray(logs, np.float64), axis=1))
     error = estimates.std() / np.sqrt(SEEDS)

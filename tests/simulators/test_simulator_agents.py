@@ -202,5 +202,5 @@ def test_agents_refuse_what_they_cannot_play(solved):
 def test_results_of_different_filters_are_told_apart():
     few, many = (fingerprint(SimulatorATPO(filter=Particles(count))) for count in (10, 20))
     assert few != many and few["parameters"]["filter"] == {
-        "class": "Particles", "count": 10, "proposal": "bootstrap", "resample_below": 0.5, "floor": 1e-6
+        "class": "Particles", "count": 10, "proposal": "bootstrap", "resample_below": 0.5, "floor": 1e-6, "opening": 16
     }  # fmt: skip
