@@ -3,11 +3,11 @@
     solved = solve_library(library, key=jax.random.key(0), stop=Stop(seconds=10))
     solved["policies"]                   alpha vectors of every model, stacked [K, V, X]
 
-What agents need has names: "policies", "q" (of the MDPs [K, X, A]), "joint" (alpha vectors of the whole library as one
-problem [V, K, X]), "action_values" (alpha vectors of every action), "classifier" (a trained network). Each has a
-provider in `PROVIDERS`, a function of the `Solved`; a module that adds an agent with other needs adds a provider. What
-has not been solved yet is solved when it is asked for, and kept. This is the only place of this package that calls the
-solvers.
+What agents need has names: "policies", "q" (of the MDPs [K, X, A]), "state_actions" (what to do in a known state),
+"joint" (alpha vectors of the whole library as one problem [V, K, X]), "action_values" (alpha vectors of every action),
+"classifier" (a trained network). Each has a provider in `PROVIDERS`, a function of the `Solved`; a module that adds an
+agent with other needs adds a provider. What has not been solved yet is solved when it is asked for, and kept. This is
+the only place of this package that calls the solvers.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from jatpo.engine import Engine
 from jatpo.errors import JatpoError, unknown
 from jatpo.evaluate.action_values import ActionValues, action_values
 from jatpo.evaluate.agents import bayes
+from jatpo.evaluate.agents.belief_policies import state_actions
 from jatpo.evaluate.agents.joint_planner import commit_values
 from jatpo.evaluate.agents.protocol import Agent, refusal
 from jatpo.evaluate.classifier import Training, train
@@ -51,6 +52,7 @@ from jatpo.solve.defaults import usual_stop
 from jatpo.solve.policy import Policy, stack
 
 DIGITS = 16
+OF_STATES = ("q", "state_actions")  # found at once, without options
 TO_TRAIN = 1 << 30  # folded into a seed's key, so that no trial is one of the histories that were trained on
 
 
@@ -89,7 +91,7 @@ class Solved(Mapping[str, Any]):
         if name not in self._parts:
             if name not in PROVIDERS:
                 raise unknown("solution", name, PROVIDERS.names())
-            if self.options is None and name != "q" and not self.library.simulated:
+            if self.options is None and name not in OF_STATES and not self.library.simulated:
                 raise JatpoError(f"{self.library.name} has no solved {name}: solve it with solve_library")
             self._parts[name] = PROVIDERS.get(name)(self)
         return self._parts[name]
@@ -258,6 +260,13 @@ def _values(solved: Solved) -> Array:
     return found.q
 
 
+def _state_actions(solved: Solved) -> Array:
+    """What to do in every state of every model [K, X], as `belief_policies.state_actions` has it."""
+    if solved.library.simulated:
+        return _of_tables(solved, "state_actions")
+    return jax.jit(state_actions)(solved["q"])
+
+
 def _unfinished(library: Library, found: MDPSolution) -> Iterator[str]:
     """A sentence for each model whose values still change by more than the tolerance and their rounding."""
     eps = float(np.finfo(found.q.dtype).eps)
@@ -318,6 +327,7 @@ PROVIDERS: Registry[Callable[[Solved], Any]] = Registry("solution")
 for _name, _provider in (
     ("policies", _policies),
     ("q", _values),
+    ("state_actions", _state_actions),
     ("joint", _joint),
     ("action_values", _action_values),
     ("commit_values", _commit_values),

@@ -136,10 +136,12 @@ def _walk(
         held, state = carry
         uniform = jax.random.uniform(key, (5,), model.dtype)
         states, weights = belief.listed(uniform[4], held, model.num_states, capacity)
-        likely = jnp.argmax(q[belief.mode(held)])
-        curious = jnp.argmax(_look_ahead(model, guide, states, weights)[0])
-        planned = bank.action[_best(bank, states, weights[:, None])[1][0]]
-        best = jnp.stack([likely.astype(jnp.int32), curious.astype(jnp.int32), planned])[kind]
+        ways = (
+            lambda: jnp.argmax(q[belief.mode(held)]).astype(jnp.int32),
+            lambda: jnp.argmax(_look_ahead(model, guide, states, weights)[0]).astype(jnp.int32),
+            lambda: bank.action[_best(bank, states, weights[:, None])[1][0]],
+        )
+        best = jax.lax.switch(kind, ways)
         random = (uniform[1] * model.num_actions).astype(jnp.int32)
         action = jnp.where(uniform[0] < EXPLORE, random, best)
         arrived = model.transition.sample(uniform[2], state, action)

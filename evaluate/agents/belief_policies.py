@@ -1,7 +1,7 @@
 """How the policy of a model acts on beliefs of ATPO's filter: by alpha vectors, or for the most probable state.
 
     Vectors()        pi(a | b): the action of the vector that is best at b, ties shared
-    LikeliestState() pi(a | b) = greedy(q*(x, .))(a) with x = argmax_x b(x)
+    LikeliestState() the first action that is best by q*(x, .), x being the most probable state where that matters
 
 The second is Nourbakhsh, Powers and Birchfield's most-likely-state rule (AI Magazine 16(2), 1995): it needs no solved
 POMDP and looks at one state, so that a decision costs little more than the filter. It takes no action for what it
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import Array
 
 from jatpo.beliefs import Representation, each_model
@@ -52,13 +53,26 @@ class Vectors(BeliefPolicy):
 
 @dataclass(frozen=True)
 class LikeliestState(BeliefPolicy):
-    """The best actions of the most probable state, if it were known from now on."""
+    """The first of the best actions of the most probable state in which the action matters, if the state were known.
 
-    needs = ("q",)
+    Ties are not shared: who leaves a tie to chance goes back and forth where the state is hidden, and who keeps to one
+    direction comes to a wall that tells where it is. A state in which all actions are as good, such as one in which all
+    is over, says nothing of what to do if it is not the true one.
+    """
+
+    needs = ("state_actions",)
 
     def columns(self, context: Context, belief: Representation, beliefs: Any) -> Array:
-        def of_model(own: Any, q: Array) -> Array:
-            states = belief.of_columns(belief.mode, own)  # [N]
-            return greedy(q[states]).T
+        actions = context.actions
 
-        return each_model(belief, of_model, beliefs, context.solved["q"])
+        def of_model(own: Any, best: Array) -> Array:
+            states = belief.of_columns(lambda held: belief.likeliest(held, best >= 0), own)  # [N]
+            return (actions[:, None] == jnp.maximum(best[states], 0)[None, :]).astype(context.prior.dtype)
+
+        return each_model(belief, of_model, beliefs, context.solved["state_actions"])
+
+
+def state_actions(q: Array) -> Array:
+    """The first of the best actions in every state [..., X] of q [..., X, A]; -1 where all are as good."""
+    best = greedy(q) > 0
+    return jnp.where(jnp.all(best, axis=-1), -1, jnp.argmax(best, axis=-1)).astype(jnp.int32)

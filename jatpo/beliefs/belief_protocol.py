@@ -74,6 +74,10 @@ class Representation:
         """The most probable state [], the first of those that tie."""
         raise NotImplementedError
 
+    def likeliest(self, belief: Belief, among: Array) -> Array:
+        """The most probable of the states `among` [X] bool, the first of those that tie; state 0 if there is none."""
+        return first_largest(jnp.where(among, self.dense(belief, among.shape[0]), -1))
+
     def sample(self, key: Array, belief: Belief) -> Array:
         """A state drawn from the belief []."""
         raise NotImplementedError
@@ -139,6 +143,12 @@ class Representation:
         rows = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, -1, 0), columns)
         found = jax.lax.map(lambda row: kernel(*row), rows)
         return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), found)
+
+
+def first_largest(weights: Array) -> Array:
+    """The index of the largest of `weights` [n] []; `argmax`, which does not vectorise on a CPU as these do."""
+    places = jnp.arange(weights.shape[0], dtype=jnp.int32)
+    return jnp.min(jnp.where(weights == jnp.max(weights), places, weights.shape[0] - 1))
 
 
 def systematic(uniform: Array, weights: Array, count: int) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from jatpo import filter
-from jatpo.beliefs.belief_protocol import Diagnostics, Representation
+from jatpo.beliefs.belief_protocol import Diagnostics, Representation, first_largest
 from jatpo.model import POMDP
 from jatpo.storage import pick
 
@@ -41,7 +41,7 @@ class Dense(Representation):
         return values @ belief
 
     def mode(self, belief: Array) -> Array:
-        return jnp.argmax(belief).astype(jnp.int32)
+        return first_largest(belief)
 
     def sample(self, key: Array, belief: Array) -> Array:
         return pick(jax.random.uniform(key, (), belief.dtype), belief)

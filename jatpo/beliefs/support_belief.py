@@ -121,6 +121,11 @@ class Support(Representation):
     def mode(self, belief: SupportBelief) -> Array:
         return belief.states[jnp.argmax(belief.weights)]
 
+    def likeliest(self, belief: SupportBelief, among: Array) -> Array:
+        counts = jnp.take(among, belief.states, mode="clip") & (belief.weights > 0)
+        place = jnp.argmax(jnp.where(counts, belief.weights, -1))
+        return jnp.where(jnp.any(counts), belief.states[place], 0)
+
     def sample(self, key: Array, belief: SupportBelief) -> Array:
         return belief.states[pick(jax.random.uniform(key, (), belief.weights.dtype), belief.weights)]
 

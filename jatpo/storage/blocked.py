@@ -307,7 +307,7 @@ class BlockedObservation(Observation):
         return empty.at[classes, self.symbol].add(self.probability)
 
     def likelihood(self, action: Array, observation: Array) -> Array:
-        return self._class_likelihood(observation)[self.kind_of(action)]
+        return _rows(self._class_likelihood(observation), self.kind_of(action))
 
     def likelihood_columns(self, actions: Array, observations: Array) -> Array:
         classes, listed = self.symbol.shape

@@ -11,6 +11,7 @@ from jax import Array
 import random_models
 from jatpo.evaluate.action_values import action_values
 from jatpo.evaluate.agents import ATPO
+from jatpo.evaluate.agents.belief_policies import state_actions
 from jatpo.evaluate.agents.joint_planner import commit_values
 from jatpo.evaluate.agents.protocol import Agent, Context, informed, permit
 from jatpo.evaluate.recurrent_network import random_network
@@ -70,6 +71,8 @@ def ready(models, storage="dense", prior=None, policies=None, needs=("policies",
     solved = {"policies": stacked(random_policies(models) if policies is None else policies, library)}
     if "q" in needs:
         solved["q"] = value_iteration_library(library.models, 1e-5, 10_000).q
+    if "state_actions" in needs:
+        solved["state_actions"] = state_actions(value_iteration_library(library.models, 1e-5, 10_000).q)
     if "commit_values" in needs:
         solved["commit_values"] = commit_values(library.models, solved["q"])
     if "joint" in needs:
