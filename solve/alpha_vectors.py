@@ -252,11 +252,14 @@ class AlphaVectors:
         expected = (t.transition @ self.largest).reshape(A, X)
         self.slack = 2 * t.rounding * (np.abs(t.reward) + t.discount * expected)
 
+    def visited(self) -> np.ndarray:
+        """The nodes that were backed up, but for the corners that were not visited."""
+        return np.flatnonzero(self.graph.expanded.all & (self.graph.lower_stamp.all > 0))
+
     def prune(self) -> None:
-        """Stop scoring the vectors that are best at no node that was backed up; the blind policies stay."""
+        """Stop scoring the vectors that are best at no visited node, which have seen all; the blind policies stay."""
         g = self.graph
-        nodes = np.flatnonzero(g.expanded.all & (g.lower_stamp.all > 0))  # not the corners, unless visited
-        self.refresh(nodes)
+        nodes = self.visited()
         keep = np.isin(self.name.all, g.best.all[nodes]) | (self.name.all < g.tables.num_actions)
         self.alive.all[self.name.all[~keep]] = False
         for i, name in enumerate(VECTORS):

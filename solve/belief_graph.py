@@ -48,6 +48,15 @@ class Pool:
         self._room[self.size : size] = value
         self.size = size
 
+    @property
+    def room(self) -> np.ndarray:
+        """What it holds and the room behind that."""
+        return self._room
+
+    def take(self, room: np.ndarray, size: int) -> None:
+        """Hold the first `size` of `room` from now on."""
+        self._room, self.size = room, size
+
 
 class Beliefs:
     """Sparse beliefs [B] in compressed rows."""
@@ -132,8 +141,8 @@ class Graph:
         self.row = Pool(np.zeros((0, A), np.int64))
         self.found: dict[int, int] = {}
         rng = np.random.Generator(np.random.Philox(key=[7, 7]))
-        self._bit = np.uint64(1) << (rng.permutation(X) % 64).astype(np.uint64)
-        self._hash = rng.integers(1, 1 << 63, X, np.uint64) | np.uint64(1)
+        self.bit = np.uint64(1) << (rng.permutation(X) % 64).astype(np.uint64)
+        self.hash = rng.integers(1, 1 << 63, X, np.uint64) | np.uint64(1)
 
     @property
     def size(self) -> int:
@@ -262,9 +271,9 @@ class Graph:
         """Signature of the support and hash of the rounded weights [B] each."""
         if not len(beliefs):
             return np.zeros(0, np.uint64), np.zeros(0, np.uint64)
-        signature = np.bitwise_or.reduceat(self._bit[beliefs.states], beliefs.first)
+        signature = np.bitwise_or.reduceat(self.bit[beliefs.states], beliefs.first)
         rounded = (beliefs.weights * GRID + 0.5).astype(np.uint64) + np.uint64(1)
-        return signature, np.add.reduceat(rounded * self._hash[beliefs.states], beliefs.first)
+        return signature, np.add.reduceat(rounded * self.hash[beliefs.states], beliefs.first)
 
     def _append(self, fields, values: dict, size: int) -> None:
         for name, _ in fields:

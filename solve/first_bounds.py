@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from jatpo.model import POMDP
-from jatpo.solve.gap_search import SearchState, look_ahead
+from jatpo.solve.plain_rounds import look_ahead
+from jatpo.solve.search_state import SearchState
 
 CHILDREN = 1024  # beliefs after one step up to which a second step is looked at
 

@@ -6,7 +6,7 @@ has visited, and copying that would cost more than a step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -16,8 +16,9 @@ from jatpo.errors import JatpoError
 from jatpo.evidence import Evidence
 from jatpo.solve import gap_search
 from jatpo.solve.base import Solver
-from jatpo.solve.gap_search import Search, SearchState
+from jatpo.solve.compiled_engine import available
 from jatpo.solve.problem import Problem, key_words
+from jatpo.solve.search_state import Search, SearchState
 from jatpo.solve.solution import Solution
 from jatpo.solve.stopping import Info, Status, Stop
 
@@ -30,12 +31,19 @@ class GraphSearch(Solver):
     least: float = 0.0  # least share of the best score to be kept
     excess: float = 0.7  # of the gap at the start that a trial aims at
     walkers: int = 16
+    compiled: int = field(
+        default_factory=lambda: int(available())
+    )  # 1: longer searches by compiled code (Numba)
     name: ClassVar[str] = "graph"
 
     def __post_init__(self) -> None:
         for name in ("width", "walkers"):
             if getattr(self, name) < 1:
                 raise JatpoError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.compiled not in (0, 1):
+            raise JatpoError(f"compiled must be 0 or 1, got {self.compiled}")
+        if self.compiled and not available():
+            raise JatpoError("compiled searches need Numba: pip install 'jatpo[fast]', or set compiled=0")
         for name in ("least", "excess"):
             if not 0 <= getattr(self, name) < 1:
                 raise JatpoError(f"{name} must be in [0, 1), got {getattr(self, name)}")
@@ -53,7 +61,7 @@ class GraphSearch(Solver):
     def step(self, problem: Problem, key: Array, state: SearchState) -> tuple[SearchState, Info]:
         """One trial or walk."""
         del problem
-        search = Search(self.width, self.least, self.excess, self.walkers, gap=0.0)
+        search = Search(self.width, self.least, self.excess, self.walkers, 0.0, bool(self.compiled))
         seed = int(key_words(key)[-1])
         gap_search.advance(state, search, seed)
         status = Status.CONVERGED if state.closed else None

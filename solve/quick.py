@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from jatpo.checked_model import Checked, reachable_states, restricted
-from jatpo.solve.gap_search import Search, SearchState, advance
+from jatpo.solve.compiled_engine import available, ready
+from jatpo.solve.gap_search import PLAIN, Search, SearchState, advance
 from jatpo.solve.stopping import Info, Status, Stop
 
 PATIENCE = (
@@ -31,8 +32,11 @@ def solve_at_once(model: Checked, stop: Stop, seed: int) -> AtOnce | None:
     if not sparse.discount < 1 - 1e-6 or not np.abs(sparse.reward).max() < LARGEST * (1 - sparse.discount):
         return None
     state = SearchState(restricted(sparse, reachable_states(sparse)), model.num_observations)
+    search = Search(gap=0.0, compiled=available())
     while (seconds := time.process_time() - began) < PATIENCE:
-        advance(state, Search(gap=0.0), seed & 0xFFFFFFFF)
+        if search.compiled and state.work >= PLAIN and not ready():
+            return None
+        advance(state, search, seed & 0xFFFFFFFF)
         info = Info(sum(state.rounds), state.backups, state.below.name.size, state.lower, state.upper)
         status = Status.CONVERGED if state.closed else stop.reached(info, 0.0)
         if status:

@@ -211,7 +211,6 @@ class Sawtooth:
         for start in range(0, J, step):
             self._drop_dominated(order[start : start + step], keep)
         self._compact(keep)
-        self.pruned_at = int(1.3 * self.number.size) + 64
 
     def _drop_dominated(self, points: np.ndarray, keep: np.ndarray) -> None:
         """Mark in `keep` those of `points` that kept ones outside this batch bound as well."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +16,22 @@ from jatpo.solve.belief_graph import Beliefs, Graph, Pool
 from jatpo.solve.sawtooth import Sawtooth
 
 CORNERS = 2000  # states up to which each is a node from the start
+
+
+@dataclass(frozen=True)
+class Search:
+    """Settings of the search; `gap` is the gap at which it has converged."""
+
+    width: int = 8  # nodes kept at a level of a trial
+    least: float = 0.0  # least share of the best score to be kept
+    excess: float = 0.7  # of the gap at the start that a trial aims at
+    walkers: int = 16
+    gap: float = 1e-9
+    compiled: bool = False  # leave what takes longer to compiled code, where Numba is installed
+
+    def target(self, gap: float) -> float:
+        """The gap that a trial aims at."""
+        return max(self.gap / 2, self.excess * gap)
 
 
 class SearchState:
@@ -35,6 +53,7 @@ class SearchState:
         self.graph.found[int(self.graph.digest.all[0])] = 0
         self.corners = self._corner_nodes() if corner_nodes else np.zeros(0, np.int64)
         self.below.refresh(np.zeros(1, np.int64))
+        self.compiled: Any = None  # what compiled rounds need beside this state
         self.rounds = [0, 0]  # trials, walks
         self.earned = np.full(2, np.inf)
         self.improving = 0.0  # work spent on controllers

@@ -108,12 +108,14 @@ def _solve_at_once(names: Sequence[str], request: Request, seed: int) -> list[di
     if sum(Path(name).stat().st_size for name in names) > SMALL:
         return None
     from jatpo.files.reader import read_checked
-    from jatpo.solve.gap_search import Search
+    from jatpo.solve.compiled_engine import available
     from jatpo.solve.quick import solve_at_once
+    from jatpo.solve.search_state import Search
     from jatpo.solve.stopping import stop_of
 
     stop, rows, noted = stop_of(request), [], []
     settings = {name: value for name, value in vars(Search()).items() if name != "gap"}
+    settings["compiled"] = int(available())
     for name in dict.fromkeys(names):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
