@@ -7,7 +7,7 @@ from jatpo.evaluate.experiments.loss_bound import LossBound
 from jatpo.evaluate.experiments.misspecified import Misspecified
 from jatpo.evaluate.experiments.off_policy import OffPolicy
 from jatpo.evaluate.experiments.scaling import Scaling
-from jatpo.evaluate.experiments.simulators import Simulators
+from jatpo.evaluate.experiments.simulators import Scale, Simulators
 from jatpo.evaluate.experiments.tune import Tune
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "LossBound",
     "Misspecified",
     "OffPolicy",
+    "Scale",
     "Scaling",
     "Simulators",
     "Tune",

@@ -1,6 +1,6 @@
 """Libraries of simulators: the protocol, tables as simulators, and filters for them."""
 
-from jatpo.simulators import foraging, torus_pursuit
+from jatpo.simulators import foraging, kitchen, torus_pursuit
 from jatpo.simulators.particle_filter import ParticleBelief, Particles
 from jatpo.simulators.simulator_catalogue import SIMULATORS, build, register
 from jatpo.simulators.simulator_library import SimulatorLibrary, simulators_of
@@ -20,6 +20,7 @@ __all__ = [
     "build",
     "fixed",
     "foraging",
+    "kitchen",
     "register",
     "simulator_class",
     "simulators_of",

@@ -33,11 +33,12 @@ QUICK = {
     "library-scaling": {"sizes": (2,)},
     "misspecified": {"factors": (2.0,)},
     "off-policy": {"shares": (0.5,), "rounds": 1},
+    "scale": {"particles": (8,), "proposals": ("exact", "merged")},
     "simulators": {"particles": (8,)},
     "tune": {"steps": 2, "batch": 4},
     "horizons": {"horizons": (2, 4)},
 }
-AGENTS = {"beyond": ("perseus", "atpo", "map"), "simulators": ("particle_atpo", "random")}
+AGENTS = {"beyond": ("perseus", "atpo", "map"), "scale": ("particle_atpo",), "simulators": ("particle_atpo", "random")}
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +79,7 @@ def rows_of(tables):
 
 def test_one_from_outside_is_among_them():
     ours = {"adapt", "beyond", "evaluate", "identification", "library-scaling", "loss-bound"}
-    assert ours | {"misspecified", "off-policy", "simulators", "tune", "horizons"} == set(ALL)
+    assert ours | {"misspecified", "off-policy", "scale", "simulators", "tune", "horizons"} == set(ALL)
 
 
 @pytest.mark.parametrize("name", ALL)
