@@ -38,7 +38,11 @@ QUICK = {
     "tune": {"steps": 2, "batch": 4},
     "horizons": {"horizons": (2, 4)},
 }
-AGENTS = {"beyond": ("perseus", "atpo", "map"), "scale": ("particle_atpo",), "simulators": ("particle_atpo", "random")}
+AGENTS = {
+    "beyond": ("perseus", "atpo", "map"),
+    "scale": ("particle_atpo",),
+    "simulators": ("particle_atpo", "random"),
+}
 
 
 @pytest.fixture(autouse=True)
