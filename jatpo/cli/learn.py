@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +20,8 @@ from jatpo.tables import Table
 
 if TYPE_CHECKING:
     from jatpo.learn.adapting import Learned
-    from jatpo.learn.fitting import FitSettings, Fitted
+    from jatpo.learn.fitting import Fitted
+    from jatpo.learn.sweep import Fit, Given, Options
 
 
 @solves
@@ -88,6 +90,15 @@ def learn(
             help="Strength of the trust region: pseudo-visits to each state that agree with the starting model.",
         ),
     ] = 1.0,
+    over: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sweep",
+            metavar="NAME=VALUES",
+            help="Fit once for each value, as in trust=0.1,1,10, and keep the best: trust, rate, batch, steps, model "
+            "or by; may be repeated.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the batches and of --simulate.")] = 0,
     rules: Rules = "as_run",
     solving: Solving = DEFAULTS,
@@ -113,48 +124,52 @@ def learn(
         raise JatpoError(
             "no histories to learn from: give --from HISTORIES.jsonl, or --simulate N to make some"
         )
+    from jatpo.files import load_tables
+    from jatpo.learn import read_histories
     from jatpo.learn.fitting import FitSettings
+    from jatpo.learn.sweep import Given, combinations
 
     settings = FitSettings(steps=steps, rate=rate, batch=batch, held_out=held_out, trust=trust)
-    _learn(
-        name, source, what, model, by, out, replace, method, settings, seed, rules, checkpoints, form, quiet
-    )
-
-
-def _learn(
-    name: str,
-    source: Path,
-    what: str,
-    model: int | None,
-    by: str,
-    out: Path | None,
-    replace: bool,
-    method: str | None,
-    settings: FitSettings,
-    seed: int,
-    rules: str,
-    checkpoints: Path | None,
-    form: Form,
-    quiet: bool,
-) -> None:
-    """Read, fit, write, report."""
-    from jatpo.disk import check_new_directory
-    from jatpo.files import load_tables, save
-    from jatpo.learn import adapting, read_histories
-    from jatpo.solve import default_directory
-
+    wanted = combinations(over or ())
     if out is not None:
+        from jatpo.disk import check_new_directory
+
         check_new_directory(out)
     library = load_tables(name, rules=rules)
     print_notes(library.notes)
     first = library.member(0)
     histories = read_histories(source, first.actions, first.observations)
-    with Progress(f"learning {what} of {name}", quiet) as progress:
-        progress(Event("", 0, settings.steps, {"histories": histories.num_histories}))
-        chosen = adapting.plan(library, histories, what, model, by)
+    given = Given(library, histories, what, model, by, settings, method, seed)
+    _learn(name, given, wanted, out, replace, solving, checkpoints, form, quiet)
+
+
+def _learn(
+    name: str,
+    given: Given,
+    wanted: Sequence[Options],
+    out: Path | None,
+    replace: bool,
+    solving: Solving,
+    checkpoints: Path | None,
+    form: Form,
+    quiet: bool,
+) -> None:
+    """Fit, write, report."""
+    from jatpo.files import save
+    from jatpo.learn import adapting
+    from jatpo.learn.sweep import best_of, plan_of, sweep
+    from jatpo.solve import default_directory
+
+    library, histories, what = given.library, given.histories, given.what
+    with (
+        Progress(f"learning {what} of {name}", quiet) as progress,
+        solving.engines.engine(progress) as engine,
+    ):
+        progress(Event("", 0, given.settings.steps, {"histories": histories.num_histories}))
         kept = checkpoints or default_directory() / "learn"
-        options = {"seed": seed, "directory": kept, "on_event": progress}
-        fitted = adapting.learn(chosen, histories, settings, method, **options)
+        fits = sweep(given, wanted, engine=engine, directory=kept, on_event=progress)
+    best = best_of(fits)
+    chosen, fitted = plan_of(given, best.options), best.fitted
     learned = adapting.conclude(library, chosen, fitted, replace)
     if out is not None:
         save(learned.library, out)
@@ -167,14 +182,23 @@ def _learn(
         "out": out and str(out),
     }
     heads = ("measure", "start", "learned")
-    table = Table.of(heads, _rows(learned, fitted), _title(name, what, library, learned))
+    tables = [Table.of(heads, _rows(learned, fitted), _title(name, what, library, learned))]
+    if len(fits) > 1:
+        tables.insert(0, Table([_swept(fit, fit is best) for fit in fits], title=f"{len(fits)} fits"))
+        facts["sweep"] = [_swept(fit, fit is best) for fit in fits]
     if form.chosen:
-        form.write([table], {**facts, "curve": fitted.curve})
+        form.write(tables, {**facts, "curve": fitted.curve})
         return
-    print(table)
+    print("\n\n".join(str(table) for table in tables))
     print(f"\n{histories.num_histories} histories, {fitted.steps} steps, stopped: {fitted.stopped}")
     if out is not None:
         print(folded(f"the library is in {out}; try: jatpo evaluate {out}"))
+
+
+def _swept(fit: Fit, best: bool) -> dict[str, Any]:
+    """A fit of a sweep as a row."""
+    found = {"learned from": fit.fitted.log_likelihood, "held out": fit.fitted.held_out}
+    return {**fit.options, "steps done": fit.fitted.steps, **found, "best": "yes" if best else "no"}
 
 
 def _title(name: str, what: str, library: Any, learned: Learned) -> str:

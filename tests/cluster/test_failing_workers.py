@@ -43,7 +43,8 @@ def other(tmp_path):
 # ---------------------------------------------------------------- versions
 
 
-def test_a_worker_of_another_version_gets_no_work_and_the_others_do_all(processes, other):
+def test_a_worker_of_another_version_gets_no_work_and_the_others_do_all(processes, other, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as the workers have it
     processes.workers += [processes.begin_worker(PYTHONPATH=HELPERS) for _ in range(2)]
     processes.workers.append(processes.begin_worker(**other))
     _wait_for_workers(processes, 3)
@@ -141,7 +142,7 @@ def test_a_shared_disk_that_is_full_is_named_and_the_same_command_resumes(proces
         "--agents",
         "random,atpo",
         "--trials",
-        "3000",
+        "20000",
         "--out",
         "out",
     )

@@ -14,7 +14,7 @@ from dask_processes import Cluster
 
 pytestmark = pytest.mark.slow
 KILLS = 100
-TRIALS = 60_000
+TRIALS = 600_000
 WITHIN = 300.0  # seconds until something that is waited for has happened
 
 
