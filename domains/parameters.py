@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from jatpo.errors import JatpoError, nearest, unknown
+from jatpo.errors import LONGER, JatpoError, nearest, shown, unknown
 
 RULES = ("as_run", "as_written")
 Number = int | float | bool | str
@@ -116,8 +116,8 @@ def parse(text: str) -> tuple[str, int | None, Mapping[str, Number]]:
             model = int(part)
         else:
             raise JatpoError(
-                f"'{text}' names no model: write a number after the colon, as in '{name}:0', "
-                f"or parameters, as in '{name}:noise=0.1'"
+                f"'{shown(text, LONGER)}' names no model: write a number after the colon, as in "
+                f"'{shown(name)}:0', or parameters, as in '{shown(name)}:noise=0.1'"
             )
     return name, model, parameters
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
-from jatpo.errors import JatpoError
+from jatpo.errors import JatpoError, shown
+
+MOST = 10_000  # numbers in one option
 
 
 def option(
@@ -30,9 +33,12 @@ def words(text: str) -> tuple[str, ...]:
 def numbers(text: str) -> tuple[float, ...]:
     """Numbers from text such as 0.5,2."""
     try:
-        return tuple(float(part) for part in words(text))
+        found = tuple(float(part) for part in words(text))
     except ValueError as error:
-        raise JatpoError(f"'{text}' is not a list of numbers: write it as 0.5,2") from error
+        raise JatpoError(f"'{shown(text)}' is not a list of numbers: write it as 0.5,2") from error
+    if not all(map(math.isfinite, found)):
+        raise JatpoError(f"'{shown(text)}' holds a number that is not finite: write it as 0.5,2")
+    return found
 
 
 def integers(text: str) -> tuple[int, ...]:
@@ -41,9 +47,14 @@ def integers(text: str) -> tuple[int, ...]:
         found: list[int] = []
         for part in words(text):
             first, _, last = part.partition("-")
-            found += range(int(first), int(last or first) + 1)
-    except ValueError as error:
-        raise JatpoError(f"'{text}' is not a list of whole numbers: write it as 2-32 or 2,4,8") from error
+            numbers = range(int(first), int(last or first) + 1)
+            if len(found) + len(numbers) > MOST:
+                raise JatpoError(f"'{shown(text)}' holds more than {MOST} numbers: give fewer")
+            found += numbers
+    except (OverflowError, ValueError) as error:  # a range has at most 2^63 numbers
+        raise JatpoError(
+            f"'{shown(text)}' is not a list of whole numbers: write it as 2-32 or 2,4,8"
+        ) from error
     if not found:
-        raise JatpoError(f"'{text}' holds no number: write it as 2-32 or 2,4,8")
+        raise JatpoError(f"'{shown(text)}' holds no number: write it as 2-32 or 2,4,8")
     return tuple(sorted(set(found)))

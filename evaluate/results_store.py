@@ -90,8 +90,7 @@ class Store:
             whole = is_whole(found) or (found is None and not path.exists())
         except JatpoError:
             found, whole = None, False
-        old = isinstance(found, dict) and found.get("format", FORMAT) != FORMAT and "digest" not in found
-        if not whole and not old:
+        if not whole and not _is_old(found):
             self._report(path, "it is damaged")
             return None
         if found is not None:
@@ -300,10 +299,23 @@ def identity_of(experiment: str, settings: Mapping[str, Any]) -> Mapping[str, An
 def place_for(directory: Path, experiment: str, settings: Mapping[str, Any]) -> Path:
     """`directory`, or a further one beside it, named by the settings, where it holds results of other settings."""
     identity = identity_of(experiment, settings)
-    found = read_json(directory / MANIFEST)
-    if found is None or all(found.get(name) == value for name, value in identity.items()):
+    try:
+        found = read_json(directory / MANIFEST)
+    except JatpoError:
+        found = None
+    if not (
+        is_whole(found) or _is_old(found)
+    ):  # a damaged manifest is set aside when the directory is opened
+        return directory
+    if all(found.get(name) == value for name, value in identity.items()):
         return directory
     return directory.with_name(f"{directory.name}-{hashlib.sha256(_json(identity).encode()).hexdigest()[:8]}")
+
+
+def _is_old(manifest: Any) -> bool:
+    """Whether an earlier version of jatpo wrote it, without a digest."""
+    known = isinstance(manifest, dict) and "digest" not in manifest
+    return known and manifest.get("format", FORMAT) != FORMAT
 
 
 def differences(theirs: Any, ours: Any, place: str = "") -> Iterable[str]:

@@ -24,6 +24,7 @@ import numpy as np
 from jax import Array
 from jax.sharding import Mesh, PartitionSpec
 
+from jatpo import memory
 from jatpo.errors import JatpoError, unknown
 from jatpo.evaluate import loops
 from jatpo.evaluate.agents.protocol import Agent, informed, permit, sight
@@ -37,6 +38,10 @@ from jatpo.library import Library
 
 CHUNK = 128
 CHUNK_BYTES = 1 << 30  # of beliefs and their successors under every action, at most
+STEP_BYTES = (
+    64  # of one step of one trial while it is played: random numbers, keys and what they are made from
+)
+TRIAL_BYTES = 64  # of one trial in the result, without records
 TOGETHER = 8  # chunks that are played together when nothing is recorded
 OF_TIME = ("states",)
 
@@ -97,6 +102,7 @@ def run_chunks(
     alone = scenario.simulated or needs_steps(names)
     size, together = chunk_size(scenario.library), 1 if alone else TOGETHER
     chunks = list(chunks)
+    _require(scenario, horizon, size * together, names)
     devices = (jax.local_devices() if devices is None else list(devices))[: max(len(chunks), 1)]
     mesh = Mesh(np.array(devices), ("devices",))
     traced = jax.tree.map(jnp.asarray, agent)
@@ -166,15 +172,32 @@ def rollout(
 
     `solved` is a `Solved`, or what the agent needs by name.
     """
+    drawn = cast(Scenario, scenario)  # the callee distinguishes the two kinds by `simulated`
+    horizon = drawn.library.horizon if horizon is None else horizon
+    count = trials if isinstance(trials, int) else len(trials)
+    _require(drawn, horizon, count, record, result=True)
     wanted = np.arange(trials) if isinstance(trials, int) else np.asarray(trials)
     if not wanted.size:
         raise JatpoError("there are no trials: ask for at least one")
-    drawn = cast(Scenario, scenario)  # the callee distinguishes the two kinds by `simulated`
     size = chunk_size(drawn.library)
-    numbers = sorted({int(i) // size for i in wanted})
-    horizon = drawn.library.horizon if horizon is None else horizon
+    numbers = np.unique(wanted // size).tolist()
     parts = [part for _, part in run_chunks(key, agent, drawn, solved, horizon, numbers, record, devices)]
     return take(concatenate(parts), wanted)
+
+
+def _require(
+    scenario: Scenario, horizon: int, trials: int, names: Sequence[str], *, result: bool = False
+) -> None:
+    """Refuse trials or records that do not fit into memory; `result`: what is returned, else what is played at once."""
+    library = scenario.library
+    sizes = {"posterior": library.num_models, "probabilities": library.num_actions}
+    numbers = sum(sizes.get(name, 1) for name in names) if needs_steps(names) else 0
+    item = np.dtype(library.prior.dtype).itemsize
+    of_step = 2 * numbers * item if result else STEP_BYTES + numbers * item
+    needed = trials * (TRIAL_BYTES + horizon * of_step)
+    memory.require(
+        needed, f"playing {trials} trials of {horizon} steps", "play fewer at once, or shorten the horizon"
+    )
 
 
 def needs_steps(names: Sequence[str]) -> bool:

@@ -28,21 +28,23 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from jatpo.errors import JatpoError, nearest
+from jatpo.errors import JatpoError, nearest, shown
 from jatpo.evaluate.agents.catalogue import choose_agents
 from jatpo.evaluate.experiment import EXPERIMENTS, Config, Experiment, chosen_sources, run
 from jatpo.events import OnEvent, ignore
+from jatpo.files.guard import read_toml
 from jatpo.solve import SOLVERS, Request, Stop
 from jatpo.tables import Table
 
 Fields = Mapping[str, Any]  # a table of the TOML file
 SHARED = ("libraries", "agents", "trials", "seeds", "rules", "preset", "solve")
+LARGEST_NUMBER = 1e300
+LARGEST_SEED = (1 << 63) - 1
 LIMITS = ("solver", "seconds", "gap", "stages", "settings")
 
 
@@ -81,13 +83,7 @@ class Finished:
 def read_study(path: str | os.PathLike[str]) -> Study:
     """The study that a TOML file describes; what is wrong in it is refused before any work."""
     file = Path(path)
-    try:
-        text = file.read_text(encoding="utf-8")
-        found = tomllib.loads(text)
-    except FileNotFoundError as error:
-        raise JatpoError(f"there is no file {file}: give the TOML file of a study") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise JatpoError(f"{file} is not TOML: {error}") from error
+    text, found = read_toml(file, "study")
     _check_keys(found, ("name", *SHARED, "experiments"), f"{file}")
     shared = {name: found[name] for name in SHARED if name in found}
     entries = found.get("experiments", [{"name": "evaluate"}])
@@ -95,7 +91,7 @@ def read_study(path: str | os.PathLike[str]) -> Study:
         raise JatpoError(f"{file}: experiments must be [[experiments]] tables, each with a name")
     parts: list[Part] = []
     for entry in entries:
-        part = _part({**shared, **entry}, file, f"{file}: experiment {entry.get('name', '?')}")
+        part = _part({**shared, **entry}, file, f"{file}: experiment {shown(str(entry.get('name', '?')))}")
         taken = [each.label for each in parts if each.label.split("#")[0] == part.label]
         parts.append(replace(part, label=f"{part.label}#{len(taken) + 1}") if taken else part)
     return Study(_text(found.get("name", file.stem), f"{file}: name"), tuple(parts), text)
@@ -116,10 +112,10 @@ def _part(fields: Fields, file: Path, where: str) -> Part:
     agents = _list(fields.get("agents"), str, f"{where}: agents")
     trials, seeds = fields.get("trials"), _list(fields.get("seeds", [0]), int, f"{where}: seeds")
     if trials is not None and (type(trials) is not int or trials < 1):
-        raise JatpoError(f"{where}: trials must be a whole number of at least 1, got {trials!r}")
-    if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
+        raise JatpoError(f"{where}: trials must be a whole number of at least 1, got {shown(repr(trials))}")
+    if min(seeds) < 0 or max(seeds) > LARGEST_SEED or len(set(seeds)) < len(seeds):
         raise JatpoError(
-            f"{where}: seeds must be different whole numbers of at least 0, got {list(seeds or ())}"
+            f"{where}: seeds must be different whole numbers from 0 to {LARGEST_SEED}, got {shown(repr([*seeds]))}"
         )
     config = Config(
         trials=trials,
@@ -136,7 +132,7 @@ def _part(fields: Fields, file: Path, where: str) -> Part:
 
 def _source(name: str, folder: Path) -> str:
     """A library; a path is relative to the file of the study."""
-    return str(folder / name) if (folder / name).exists() else name
+    return str(folder / name) if os.path.exists(folder / name) else name
 
 
 def _option(metadata: Mapping[str, Any], each: dataclasses.Field[Any], value: Any, where: str) -> Any:
@@ -151,18 +147,25 @@ def _option(metadata: Mapping[str, Any], each: dataclasses.Field[Any], value: An
     if wanted is float and type(value) is int:
         value = float(value)
     if metadata["text"] is not None and type(value) is not wanted:
-        raise JatpoError(f"{where} must be of type {wanted.__name__}, got {value!r}")
+        raise JatpoError(f"{where} must be of type {wanted.__name__}, got {shown(repr(value))}")
     return value
 
 
 def _request(fields: Fields, where: str) -> Request:
     """How models are solved."""
     if not isinstance(fields, dict):
-        raise JatpoError(f"{where} must be a table such as {{ seconds = 10 }}, got {fields!r}")
+        raise JatpoError(f"{where} must be a table such as {{ seconds = 10 }}, got {shown(repr(fields))}")
     _check_keys(fields, LIMITS, where)
     for name in ("seconds", "gap", "stages"):
-        if name in fields and (isinstance(fields[name], bool) or not isinstance(fields[name], int | float)):
-            raise JatpoError(f"{where}: {name} must be a number, got {fields[name]!r}")
+        if name in fields:
+            _check_number(fields[name], f"{where}: {name}")
+    settings = fields.get("settings", {})
+    if not isinstance(settings, dict):
+        raise JatpoError(
+            f"{where}: settings must be a table such as {{ capacity = 16384 }}, got {shown(repr(settings))}"
+        )
+    for name, value in settings.items():
+        _check_number(value, f"{where}: settings: {shown(name)}")
     Stop(fields.get("seconds", 0.0), fields.get("gap", 0.0), fields.get("stages", 0))
     if "solver" in fields:
         SOLVERS.get(_text(fields["solver"], f"{where}: solver"))
@@ -172,13 +175,19 @@ def _request(fields: Fields, where: str) -> Request:
 def _check_keys(fields: Fields, known: Sequence[str], where: str) -> None:
     for key in fields:
         if key not in known:
-            hint = nearest(key, known) or f"; known keys: {', '.join(known)}"
-            raise JatpoError(f"{where}: unknown key '{key}'{hint}")
+            name = shown(key)
+            hint = nearest(name, known) or f"; known keys: {', '.join(known)}"
+            raise JatpoError(f"{where}: unknown key '{name}'{hint}")
+
+
+def _check_number(value: object, where: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST_NUMBER:
+        raise JatpoError(f"{where} must be a finite number, got {shown(repr(value))}")
 
 
 def _text(value: object, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise JatpoError(f"{where} must be a text, got {value!r}")
+        raise JatpoError(f"{where} must be a text, got {shown(repr(value))}")
     return value
 
 
@@ -187,7 +196,9 @@ def _list(value: Any, kind: type, where: str) -> Any:
     if value is None:
         return None
     if not isinstance(value, list) or not value or any(type(each) is not kind for each in value):
-        raise JatpoError(f"{where} must be a list of values of type {kind.__name__}, got {value!r}")
+        raise JatpoError(
+            f"{where} must be a list of values of type {kind.__name__}, got {shown(repr(value))}"
+        )
     return tuple(value)
 
 

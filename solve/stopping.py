@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from jatpo.errors import JatpoError
+from jatpo.errors import JatpoError, shown
 
 LIMITS = ("seconds", "gap", "stages")
 SECONDS, GAP = 10.0, 0.01  # of a solve, unless the user says otherwise
@@ -124,7 +124,7 @@ def parse_settings(texts: Sequence[str]) -> Settings:
             number = None
         if not sign or number is None:
             raise JatpoError(
-                f"'{text}' is not an option of a solver: write name=number, as in capacity=16384"
+                f"'{shown(text)}' is not an option of a solver: write name=number, as in capacity=16384"
             )
         found[name.strip().replace("-", "_")] = (
             int(number) if number.is_integer() and "." not in value else number

@@ -7,7 +7,7 @@ from jatpo.beliefs.compacting_belief import Compacting
 from jatpo.beliefs.dense_belief import Dense
 from jatpo.beliefs.scaled_belief import Scaled
 from jatpo.beliefs.support_belief import Support
-from jatpo.errors import JatpoError, unknown
+from jatpo.errors import JatpoError, shown, unknown
 
 OF_STATES = {"dense": Dense, "scaled": Scaled}
 OF_LISTS = {"support": Support, "compacting": Compacting}
@@ -22,6 +22,6 @@ def representation(text: str) -> Representation:
         raise unknown("representation of beliefs", text, (*OF_STATES, *(f"{own}=64" for own in OF_LISTS)))
     if not (number.isascii() and number.isdigit() and int(number[:10]) > 0):
         raise JatpoError(
-            f"belief '{text}' has no capacity: write how many states a list holds, as in {name}=64"
+            f"belief '{shown(text)}' has no capacity: write how many states a list holds, as in {name}=64"
         )
     return OF_LISTS[name](int(number[:10]))

@@ -145,9 +145,12 @@ def read_scikit_decide(text: str) -> list[Bounds]:
     found: list[Bounds] = []
     for line in text.splitlines():
         if line.startswith("bounds "):
-            numbers = [float(part) for part in line.split()[1:]]
+            try:
+                numbers = [float(part) for part in line.split()[1:]]
+            except ValueError:
+                numbers = []
             if len(numbers) != 3 or not all(map(math.isfinite, numbers)):
-                raise JatpoError(f"scikit-decide has bounds that are not finite: '{line[:80]}'")
+                raise JatpoError(f"scikit-decide has bounds that are not three finite numbers: '{line[:80]}'")
             found.append(Bounds(*numbers))
     if not found:
         raise JatpoError("scikit-decide reported no bounds")

@@ -23,6 +23,7 @@ from jatpo.version import __version__
 HELP = """Ad hoc teamwork under partial observability (ATPO) in JAX.
 
 Build or read POMDPs, solve them, and evaluate agents that do not know their team."""
+LARGEST = (1 << 63) - 1  # whole numbers of options
 PANELS = ("Models", "Solving", "Evaluation", "Files", "Development")
 
 
@@ -58,7 +59,7 @@ COMMANDS: tuple[Command, ...] = (
 
 
 class CheckedCommand(TyperCommand):
-    """A command that refuses numbers that are not finite, which a range of typer lets through."""
+    """A command that refuses numbers that are not finite or fit no integer, which a range of typer lets through."""
 
     def parse_args(self, ctx, args):
         """As in typer, after a request for help."""
@@ -72,6 +73,9 @@ class CheckedCommand(TyperCommand):
             if isinstance(value, float) and not math.isfinite(value):
                 name = max(parameter.opts, key=len)
                 raise JatpoError(f"{name} must be a finite number, got {value}")
+            if isinstance(value, int) and abs(value) > LARGEST:
+                name = max(parameter.opts, key=len)
+                raise JatpoError(f"{name} must be at most {LARGEST}, got {str(value)[:40]}")
         return super().invoke(ctx)
 
 

@@ -198,9 +198,12 @@ def _parsed(name: str, metadata: Mapping[str, Any], value: Any) -> Any:
 
 def perform(experiment: Experiment, names: Sequence[str] | None, shared: Shared) -> dict[str, Table]:
     """Run an experiment with its progress shown, and print its tables."""
+    from jatpo.disk import check_file
     from jatpo.evaluate.experiment import Config, run
     from jatpo.evaluate.results_store import place_for
 
+    if shared.page:
+        check_file(shared.page)
     wanted = names_of(shared.agents)
     config = Config(
         trials=shared.trials,

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from jatpo.errors import JatpoError, unknown
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from jatpo.report.results import Results
 
 FORMATS = ("svg", "pdf", "png")
 PAPER = "#ffffff"
@@ -42,7 +47,7 @@ def plot(
     results = load(directory)
     with style.styled():
         for name in [figure] if figure else FIGURES:
-            made = FIGURES[name](results)
+            made = drawn(name, results, directory)
             if made is None:
                 if figure:
                     raise JatpoError(
@@ -52,3 +57,16 @@ def plot(
             path = (out or directory / "figures") / f"{name}.{format}"
             write_whole(path, style.to_bytes(assemble(made), format, "none" if transparent else PAPER))
             print(path)
+
+
+def drawn(name: str, results: Results, directory: Path) -> Figure | None:
+    """A figure, None without data for it; tables whose columns are not those it needs are refused."""
+    from jatpo.report.figures import FIGURES
+
+    try:
+        return FIGURES[name](results)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise JatpoError(
+            f"the figure '{name}' cannot be drawn from the tables in {directory} ({type(error).__name__}: {error}): "
+            "run the command that made them again"
+        ) from error

@@ -14,9 +14,9 @@ from xml.parsers import expat
 import numpy as np
 
 from jatpo import memory
-from jatpo.errors import JatpoError
+from jatpo.errors import JatpoError, shown
 from jatpo.files.decimals import shortest
-from jatpo.files.tokens import Window, number, run_of_floats, shown
+from jatpo.files.tokens import Window, number, run_of_floats
 
 VECTORS = ("Vector", "SparseVector")
 PARENTS = {

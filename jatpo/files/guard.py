@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import re
 import stat
+import tomllib
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from jatpo import memory
-from jatpo.errors import JatpoError
+from jatpo.errors import LONGER, JatpoError, shown
 
 BOM = b"\xef\xbb\xbf"
 MB = 1 << 20
@@ -21,8 +22,10 @@ LARGEST = {  # bytes of a file, by what it is
     "model": 4096 * MB,
     "policy": 2048 * MB,
     "library": MB,
+    "study": MB,
     "histories": 1024 * MB,
 }
+SMALL = MB  # bytes of memory that are not worth asking the system about
 DEEPEST = 32  # brackets in brackets, and parts of a dotted key
 _BLANKS_BY_DOTS = re.compile(rb"[ \t]*\.[ \t]*")
 _WORDS = re.compile(rb"[^\s,=\[\]{}]+")
@@ -39,7 +42,8 @@ def open_file(path: str | os.PathLike[str], kind: str, factor: float = 0) -> Bin
         raise JatpoError(
             f"{name} has {memory.readable(size)}, more than the {most} that a {kind} file may have: split it"
         )
-    memory.require(int(factor * size), f"reading {name}", "use a smaller file")
+    if factor * size > SMALL:
+        memory.require(int(factor * size), f"reading {name}", "use a smaller file")
     file = open(name, "rb")  # noqa: SIM115 - the caller closes it
     if file.read(len(BOM)) != BOM:
         file.seek(0)
@@ -52,6 +56,17 @@ def read_text(path: str | os.PathLike[str], kind: str) -> str:
         return file.read().decode("utf-8")
 
 
+def read_toml(path: str | os.PathLike[str], kind: str) -> tuple[str, dict[str, Any]]:
+    """The text of a TOML file and the table in it."""
+    try:
+        text = read_text(path, kind)
+        check_toml(text, Path(path))
+        return text, tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        reason = str(error).partition(";")[0]
+        raise JatpoError(f"{path} is not a TOML file: {reason}") from error
+
+
 def check_regular(path: str | os.PathLike[str]) -> int:
     """The size of a file in bytes; one that is missing, a directory, a device or a pipe is refused."""
     name = check_path(path)
@@ -59,6 +74,10 @@ def check_regular(path: str | os.PathLike[str]) -> int:
         found = os.stat(name)
     except FileNotFoundError as error:
         raise JatpoError(f"file {name} does not exist: check the path") from error
+    except OSError as error:  # a name that is too long, a file where a directory should be
+        raise JatpoError(
+            f"file {shown(name, LONGER)} cannot be found ({error.strerror}): check the path"
+        ) from error
     if stat.S_ISDIR(found.st_mode):
         raise JatpoError(f"{name} is a directory: name a file in it")
     if not stat.S_ISREG(found.st_mode):

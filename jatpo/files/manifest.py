@@ -18,17 +18,15 @@ overrides = { noise = 0.1 }
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from jatpo import domains
-from jatpo.errors import JatpoError, nearest
+from jatpo.errors import JatpoError, nearest, shown
 from jatpo.files import formats
 from jatpo.files.combine import combine
-from jatpo.files.guard import check_toml, read_text
+from jatpo.files.guard import read_toml
 from jatpo.files.policies import read_policy
-from jatpo.files.tokens import shown
 from jatpo.library import HORIZON, Library, Origin, Published
 from jatpo.model import POMDP
 
@@ -56,13 +54,7 @@ ENTRY = {
 
 def read_manifest(path: Path, rules: str = "as_run") -> Library:
     """The library of the TOML file at `path`; `rules` is for domains whose entry names no rule set."""
-    try:
-        text = read_text(path, "library")
-        check_toml(text, path)
-        table = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        reason = str(error).partition(";")[0]
-        raise JatpoError(f"{path} is not a TOML file: {reason}") from error
+    _, table = read_toml(path, "library")
     _check(table, TOP, str(path))
     match = table.get("match")
     if match not in (None, "name"):

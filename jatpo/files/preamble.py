@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from jatpo.errors import nearest
-from jatpo.files.tokens import Symbols, Window, number, run_of_floats, shown
+from jatpo.errors import nearest, shown
+from jatpo.files.tokens import Symbols, Window, number, run_of_floats
 from jatpo.validate import DUST
 
 ITEMS = ("discount", "values", "states", "actions", "observations", "start")

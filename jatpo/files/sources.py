@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from jatpo import domains
-from jatpo.errors import JatpoError, RenormalisedWarning, nearest
+from jatpo.errors import LONGER, JatpoError, RenormalisedWarning, nearest, shown
 from jatpo.files import formats
 from jatpo.files.combine import combine
 from jatpo.files.manifest import read_manifest, read_model
@@ -63,7 +63,7 @@ def check_source(text: str) -> None:
     name = text.partition(":")[0]
     if name not in domains.known() and name not in SIMULATORS and not os.path.exists(text):
         hint = nearest(name, domains.known()) or "; 'jatpo domains' lists the domains"
-        raise JatpoError(f"no domain or file is called '{text}'{hint}")
+        raise JatpoError(f"no domain or file is called '{shown(text, LONGER)}'{hint}")
 
 
 def named_sources(names: Sequence[str]) -> list[str]:

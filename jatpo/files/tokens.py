@@ -14,11 +14,10 @@ from functools import cached_property
 
 import numpy as np
 
-from jatpo.errors import JatpoError
+from jatpo.errors import JatpoError, shown
 
 COLON = ord(":")
 LONGEST = 64  # characters of a token that the array operations handle
-SHOWN = 40  # characters of a token that a message shows
 PADDING = bytes(LONGEST + 8)
 COMMENT = re.compile(rb"#[^\n]*")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -104,12 +103,6 @@ def _refuse_controls(text: np.ndarray, window: Window) -> None:
         raise JatpoError(
             f"{window.path}:{line}: found the control character {text[strange[0]]:#04x}: remove it"
         )
-
-
-def shown(text: str, longest: int = SHOWN) -> str:
-    """`text` as a message may show it: not too long, without control characters."""
-    text = "".join(letter if letter.isprintable() else "?" for letter in text[: longest + 1])
-    return text[:longest] + "..." if len(text) > longest else text
 
 
 def integers(window: Window, at: np.ndarray) -> np.ndarray:

@@ -26,7 +26,12 @@ def write_page(
 ) -> None:
     """Put the tables that have rows between their markers in a Markdown page; a page that is not there is begun."""
     page = Path(path)
-    text = page.read_text(encoding="utf-8") if page.exists() else _empty()
+    try:
+        text = page.read_text(encoding="utf-8") if page.exists() else _empty()
+    except UnicodeDecodeError as error:
+        raise JatpoError(
+            f"{page} is not UTF-8 text: name a Markdown page or one that is not there"
+        ) from error
     for name, make in MARKDOWN.items():
         rows = make(found)
         if rows:

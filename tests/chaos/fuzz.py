@@ -1,43 +1,25 @@
 """Input files made by mutation and by grammar, read in a process with little memory and an alarm for each file."""
 
+import contextlib
 import json
 import multiprocessing
+import os
 import random
 import resource
 import signal
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.chaos.damage import damaged
-from tests.chaos.work import HISTORIES, LIBRARY, TIGER
+from tests.chaos.readers import KINDS
 
 SECONDS = 5  # of processor time for one file, and ten times that on the clock
 MOST = 20_000  # files that one process reads
 LONGEST = 1000  # characters of a word before it is repeated: what makes the files needs little memory too
 ROOM = 1 << 30  # bytes that reading may allocate
-WORDS = {
-    "POMDP": "T : O R * uniform identity reset start: include exclude states: discount: values: 0.5 1 -1 1e999 nan "
-    "99999999999 left listen # \x00 é + - 1_0 0x1 \n",
-    "alpha": "0 1 2 -1 1e999 nan 99999999999999999999 \n \n\n listen x",
-    "policy": '<Policy </Policy> <AlphaVector vectorLength="2" numVectors="1" > <Vector action="0" obsValue="0"> '
-    '</Vector> <SparseVector <Entry> </Entry> 0 1 2.5 -1 1e999 & &lt; <!DOCTYPE <?xml encoding="utf-16" ?> '
-    'vectorLength="99999999"',
-    "toml": 'name = "x" [[model]] file = "sharp.POMDP" domain = "gridworld" model = 0 [ ] { } prior = 0.5 nan inf '
-    "1e400 9999999999999999999999 horizon = overrides = { width = 3 } self = noise = 2 \n \n ' \" . , policy = match =",
-    "jsonl": '{ } [ ] "actions" : "observations" 0 1 -1 1e999 null true "left" 99999999999999999999 , \\ud800 \n',
-}
-SEEDS = {
-    "POMDP": TIGER,
-    "alpha": "0\n1 2\n\n1\n3 -4.5e3\n",
-    "policy": '<?xml version="1.0" encoding="ISO-8859-1"?>\n<Policy version="0.1" type="value">\n<AlphaVector '
-    'vectorLength="2" numObsValue="1" numVectors="2">\n<Vector action="0" obsValue="0">9.5 -1 </Vector>\n<SparseVector '
-    'action="1" obsValue="0"><Entry>1 2.5</Entry></SparseVector>\n</AlphaVector>\n</Policy>\n',
-    "toml": LIBRARY,
-    "jsonl": HISTORIES,
-}
 
 
 def readers(setting) -> Iterator[str | None]:
@@ -55,6 +37,8 @@ def readers(setting) -> Iterator[str | None]:
                 tries, failures, room = read.recv()
         except EOFError:
             process.join()
+        if process.exitcode and not tries:
+            raise RuntimeError("the readers could not be prepared; the traceback is above")
         if process.exitcode:
             failures = [
                 *failures,
@@ -71,36 +55,28 @@ def readers(setting) -> Iterator[str | None]:
 def batch(seed: int, pipe, until: float, most: int) -> None:
     """Read `most` files, or until `until`; sends the number read, the failures and the bytes that reading took."""
     from jatpo.errors import JatpoError
-    from jatpo.files import load, read_policy, read_pomdp
-    from jatpo.learn.jsonl import read_histories
 
     warnings.simplefilter("ignore")
     chance = random.Random(seed)
     signal.signal(signal.SIGALRM, _late)
     signal.signal(signal.SIGPROF, _late)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=_fast()) as folder:
         place = Path(folder)
-        read = {
-            "POMDP": read_pomdp,
-            "alpha": read_policy,
-            "policy": read_policy,
-            "toml": load,
-            "jsonl": lambda path: read_histories(path, ["left", "right"], ["left", "right"]),
-        }
-        (place / "sharp.POMDP").write_text(TIGER)
-        read_pomdp(place / "sharp.POMDP")  # what is imported and compiled does not count
+        read = {kind: known.reader(place) for kind, known in KINDS.items()}
+        for kind in KINDS:  # what is imported and compiled does not count
+            for data in KINDS[kind].seeds:
+                _read(read[kind], place / f"input.{kind}", data)
         before = _resident()
         soft = _virtual() + 2 * ROOM
         resource.setrlimit(resource.RLIMIT_AS, (soft, resource.RLIM_INFINITY))
+        kinds = list(KINDS)
         tries, failures, told = 0, [], time.monotonic()
         while tries < most and (time.monotonic() < until or not tries):
-            kind = chance.choice(list(SEEDS))
+            kind = chance.choice(kinds)
             data = made(chance, kind)
-            path = place / f"input.{kind}"
-            path.write_bytes(data)
             _limit(SECONDS)
             try:
-                read[kind](path)
+                read[kind](_file(place / f"input.{kind}", data))
             except JatpoError as error:
                 if len(str(error)) > 2000:
                     failures.append(f"{kind}: a sentence of {len(str(error))} characters")
@@ -115,21 +91,37 @@ def batch(seed: int, pipe, until: float, most: int) -> None:
         pipe.send((tries, failures, _resident() - before))
 
 
+def _file(path: Path, data: bytes) -> Path:
+    with open(path, "wb", buffering=0) as file:
+        file.write(data)
+    return path
+
+
+def _read(reader: Callable[[Path], object], path: Path, data: bytes) -> None:
+    """A right file."""
+    from jatpo.errors import JatpoError
+
+    with contextlib.suppress(JatpoError):
+        reader(_file(path, data))
+
+
+def _fast() -> str | None:
+    """Where files take little time: memory, where there is a file system for it."""
+    return next((place for place in ("/dev/shm",) if os.access(place, os.W_OK)), None)
+
+
 def made(chance: random.Random, kind: str) -> bytes:
     """A file of a kind: a right one with some damages, or words of its language in any order."""
     if chance.random() < 0.25:
-        words = WORDS[kind].split(" ")
-        return " ".join(chance.choice(words) for _ in range(chance.randrange(1, 80))).encode(
-            "utf-8", "replace"
-        )
-    data = SEEDS[kind].encode()
+        return b" ".join(chance.choices(KINDS[kind].words, k=chance.randrange(1, 80)))
+    data = chance.choice(KINDS[kind].seeds)
     for _ in range(chance.choice((1, 1, 2, 4, 16))):
         data = _mutated(chance, kind, data) if data else b"\n"
     return data
 
 
 def _mutated(chance: random.Random, kind: str, data: bytes) -> bytes:
-    words = WORDS[kind].split(" ")
+    words = KINDS[kind].words
     if chance.random() < 0.4:
         return damaged(chance, data)
     lines = data.split(b"\n")
@@ -138,11 +130,11 @@ def _mutated(chance: random.Random, kind: str, data: bytes) -> bytes:
     at = chance.randrange(len(tokens))
     what = chance.randrange(5)
     if what == 0:
-        tokens[at] = chance.choice(words).encode("utf-8", "replace")
+        tokens[at] = chance.choice(words)
     elif what == 1:
         del tokens[at]
     elif what == 2:
-        tokens.insert(at, chance.choice(words).encode("utf-8", "replace"))
+        tokens.insert(at, chance.choice(words))
     elif what == 3:
         tokens[at] = str(chance.choice((0, -1, 1e300, 10 ** chance.randrange(30), 0.1))).encode()
     else:
@@ -174,6 +166,6 @@ def _virtual() -> int:
 if __name__ == "__main__":
     print(
         json.dumps(
-            {kind: made(random.Random(0), kind).decode("utf-8", "replace") for kind in SEEDS}, indent=1
+            {kind: made(random.Random(0), kind).decode("utf-8", "replace") for kind in KINDS}, indent=1
         )
     )

@@ -36,6 +36,18 @@ R: open-right : right : * : * -100
 LIBRARY = 'name = "tigers"\nhorizon = 12\nbeliefs = 60\ntolerance = 0.001\n' + "".join(
     f'[[model]]\nfile = "{name}.POMDP"\n' for name in ("sharp", "deaf")
 )
+STUDY = """name = "tigers"
+libraries = ["tigers.toml"]
+agents = ["atpo", "random"]
+trials = 2000
+seeds = [0, 1]
+
+[solve]
+stages = 20
+
+[[experiments]]
+name = "evaluate"
+"""
 HISTORIES = "".join(
     json.dumps({"actions": [0] * 8, "observations": [(seed >> t) & 1 for t in range(8)]}) + "\n"
     for seed in range(64)
