@@ -32,7 +32,7 @@ SLOWER, GRACE = (
 )  # times its own limit, and seconds, after which it is stopped: that limit is processor time
 LARGEST = 1 << 26  # bytes of output that are read
 HEADER = ("Time", "#Trial", "#Backup", "LBound", "UBound", "Precision", "#Alphas", "#Beliefs")
-COST = re.compile(r"^\s*values\s*:\s*cost", re.MULTILINE | re.IGNORECASE)
+COST = re.compile(r"^[^\S\n]*values\s*:\s*cost", re.MULTILINE | re.IGNORECASE)
 
 
 class Bounds(NamedTuple):

@@ -27,7 +27,6 @@ LARGEST = {  # bytes of a file, by what it is
 }
 SMALL = MB  # bytes of memory that are not worth asking the system about
 DEEPEST = 32  # brackets in brackets, and parts of a dotted key
-_BLANKS_BY_DOTS = re.compile(rb"[ \t]*\.[ \t]*")
 _WORDS = re.compile(rb"[^\s,=\[\]{}]+")
 
 
@@ -98,7 +97,7 @@ def check_toml(text: str, path: Path) -> None:
     data = text.encode()
     for line in data.splitlines():
         if line.count(b".") > DEEPEST:
-            words = _WORDS.findall(_BLANKS_BY_DOTS.sub(b".", line))
+            words = _WORDS.findall(b".".join(part.strip(b" \t") for part in line.split(b".")))
             if any(word.count(b".") > DEEPEST for word in words):
                 raise JatpoError(f"{path} has a key of more than {DEEPEST} parts: shorten it")
     check_depth(data, path)

@@ -20,7 +20,7 @@ COLON = ord(":")
 LONGEST = 64  # characters of a token that the array operations handle
 PADDING = bytes(LONGEST + 8)
 COMMENT = re.compile(rb"#[^\n]*")
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)  # one way to match each
 
 _MASK = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)  # keeps the first `count` bytes
 _ZEROS = np.array([0x3030303030303030 >> 8 * count for count in range(8)] + [0], np.uint64)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from jatpo import domains
+from jatpo.bench.peers import COST
 from jatpo.cli.main import run
 from jatpo.errors import JatpoError
 from jatpo.files import guard, load, read_policy, read_pomdp
@@ -47,6 +48,7 @@ GRID = '[[model]]\ndomain = "gridworld"\nmodel = 0\n'
         ("prior = [true]\n" + GRID, "expected a list of numbers"),
         ("[[model]]\n" * 5000, "5000 .*at most 4096"),
         ("#" * (guard.MB + 1), "more than the"),
+        ("a" + " " * 500_000 + "b" + "." * 40, "more than 32 parts"),
     ],
 )
 def test_libraries_are_refused(tmp_path, text, message):
@@ -56,6 +58,25 @@ def test_libraries_are_refused(tmp_path, text, message):
     with pytest.raises(JatpoError, match=message):
         load(path)
     assert time.process_time() - began < 20
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.alpha", "0\n1 {}x\n"), ("a.POMDP", "discount: {}x\n"), ("b.POMDP", "states: {}.5.\n")],
+)
+def test_a_long_word_that_is_almost_a_number_takes_no_time(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text.format("3" * 500_000))
+    began = time.process_time()
+    with pytest.raises(JatpoError):
+        (read_policy if name.endswith("alpha") else read_pomdp)(path)
+    assert time.process_time() - began < 5
+
+
+def test_the_search_for_costs_passes_over_empty_lines_once(tmp_path):
+    began = time.process_time()
+    assert not COST.search("\n" * 500_000) and COST.search("\n\n values : cost\n")
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("line", ["[" * 100_000, '{"actions":[' + "9" * 5000 + '],"observations":[0]}'])

@@ -7,6 +7,8 @@ import pytest
 
 import tiny_domain
 from jatpo.cli.main import run
+from jatpo.errors import JatpoError
+from jatpo.evaluate.study_file import read_study
 
 TEXT = """
 name = "Doors & <windows>"
@@ -75,7 +77,19 @@ def test_a_study_is_run_whole_and_reported_once(call, tmp_path):
         ("factors = [2]", "factors = ['a']", "factors: 'a' is not"),
         ("stages = 2", "stages = -2", "-2"),
         ("stages = 2", "seconds = nan", "nan"),
-        ("[solve]", "[solve", "is not TOML"),
+        ("[solve]", "[solve", "is not a TOML file"),
+        ("stages = 2", "seconds = 1" + "0" * 400, "seconds must be a finite number, got 1000"),
+        ("stages = 2", "settings = 3", "settings must be a table"),
+        ("stages = 2", "settings = { capacity = [1] }", "capacity must be a finite number"),
+        (
+            "seeds = [0, 3]",
+            "seeds = [9223372036854775808]",
+            "seeds must be different whole numbers from 0 to",
+        ),
+        ("trials = 6", "trials = " + "9" * 5000, "is not a TOML file"),
+        ("trials = 6", "trials = " + "[" * 100, "more than 32 brackets"),
+        ("trials = 6", "trials = 6\n" + "# " * 600_000, "more than the 1.0 MB that a study file may have"),
+        ("factors = [2]", "factors = [nan]", "not finite"),
         ('baseline = "random"', "baseline = 3", "baseline must be of type str, got 3"),
     ],
 )
@@ -86,9 +100,15 @@ def test_what_is_wrong_in_the_file_is_refused_before_any_work(call, tmp_path, ol
     assert words in err and not (tmp_path / "results").exists()
 
 
-def test_libraries_are_found_beside_the_file(call, tmp_path, monkeypatch):
-    from jatpo.evaluate.study_file import read_study
+def test_a_study_is_a_file_with_or_without_a_mark(call, tmp_path):
+    for place in ("/dev/zero", str(tmp_path)):
+        with pytest.raises(JatpoError, match="device|directory"):
+            read_study(place)
+    (tmp_path / "study.toml").write_bytes(b"\xef\xbb\xbf" + TEXT.encode())
+    assert read_study(tmp_path / "study.toml").name.startswith("Doors")
 
+
+def test_libraries_are_found_beside_the_file(call, tmp_path, monkeypatch):
     (tmp_path / "tiger.POMDP").write_text("discount: 0.5\n")
     (tmp_path / "study.toml").write_text('libraries = ["tiger.POMDP"]\n')
     monkeypatch.chdir("/")
