@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from jatpo.tables import Table
@@ -47,6 +47,7 @@ class Setting:
     wanted: int | None = None  # tries, whatever time they take
     tries: int = 0
     count: int = 0
+    notes: list[str] = field(default_factory=list)  # measurements beside the table
 
     def place(self) -> Place:
         """A fresh directory; the one before is removed."""
@@ -116,8 +117,6 @@ def main() -> int:
             row, failures = play(part, Path(folder), chosen.seed, share, known, names, wanted.get(part.name))
             rows.append(row)
             failed |= bool(failures)
-            for text in failures[:5]:
-                print(f"{part.name}: {text}", file=sys.stderr)
             print(
                 f"{part.name}: {row['tries']} tries, {row['failures']} failures", file=sys.stderr, flush=True
             )
@@ -151,9 +150,14 @@ def play(
     try:
         for found in part.tries(setting):
             setting.tries += 1
-            failures += [found] if found else []
+            if found:
+                failures.append(found)
+                print(f"{part.name}: {found}", file=sys.stderr, flush=True)
     except Exception as error:  # of the campaign: the other parts are worth their tries
         failures.append(f"the campaign stopped here: {type(error).__name__}: {error}")
+        print(f"{part.name}: {failures[-1]}", file=sys.stderr)
+    for note in setting.notes:
+        print(f"{part.name}: {note}", file=sys.stderr)
     shutil.rmtree(place, ignore_errors=True)
     row = {"part": part.name, "tries": setting.tries, "failures": len(failures), "guarantee": part.guarantee}
     return row | {"seconds": round(time.monotonic() - began)}, failures

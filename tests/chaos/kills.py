@@ -1,15 +1,20 @@
 """Processes that are killed, stopped, interrupted and crowded, and files whose times are wrong."""
 
 import os
+import shutil
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.chaos.work import COMMANDS, LIMIT, Place
+from tests.chaos import served
+from tests.chaos.work import BEFORE, COMMANDS, LIMIT, Place
 
 LATEST = 2.0  # seconds from Ctrl-C to the end
 CROWD = 3
+SERVE, SERVING = "serve", 8.0  # the command that ends by Ctrl-C only, and seconds of its life
+NEW = ("learn",)  # commands that make a directory that must not be there
 
 
 class References:
@@ -21,19 +26,30 @@ class References:
 
     def of(self, name: str) -> tuple[dict[str, str], float]:
         """The digests, and about how many seconds it takes once its programs are compiled."""
+        if name == SERVE:
+            return {}, SERVING
         if name not in self._known:
-            place = Place(self._folder / f"{len(self._known)}", self._caches)
+            place = self.prepare(Place(self._folder / name.replace(" ", "-"), self._caches), name)
             began = time.monotonic()
             code, _, error = place.run(COMMANDS[name])
             assert code == 0, f"{name}: {error}"
             self._known[name] = place.left(), 0.8 * (time.monotonic() - began)
         return self._known[name]
 
+    def prepare(self, place: Place, name: str) -> Place:
+        """A place with what the command needs of another one."""
+        if name in BEFORE:
+            self.of(BEFORE[name])
+            shutil.copytree(self._folder / BEFORE[name] / "out", place.root / "out", dirs_exist_ok=True)
+        return place
+
 
 def _finish(place: Place, name: str, expected: dict[str, str]) -> str | None:
     """What is wrong once the command has been given again."""
+    if name == SERVE:
+        return served.works(place, COMMANDS[name])
     code, _, error = place.run(COMMANDS[name])
-    if code == 2 and name == "learn" and "exists already" in error:  # it was finished before
+    if code == 2 and name in NEW and "exists already" in error:  # it was finished before
         code = 0
     if code:
         return f"{name} resumed with exit code {code}: {error.strip()[-300:]}"
@@ -42,12 +58,12 @@ def _finish(place: Place, name: str, expected: dict[str, str]) -> str | None:
     return f"{name}: other results: {different[:3]}" if different else None
 
 
-def _names(setting) -> Iterator[str]:
+def _names(setting, without: tuple[str, ...] = ()) -> Iterator[str]:
     """Commands in a random order, again and again while there is time."""
     names: list[str] = []
     while True:
         if not names:
-            names = list(setting.names)
+            names = [name for name in setting.names if name not in without]
             setting.random.shuffle(names)
         yield names.pop()
         if not setting.more():
@@ -59,7 +75,7 @@ def kills(setting) -> Iterator[str | None]:
     known = setting.references
     for name in _names(setting):
         expected, seconds = known.of(name)
-        place = setting.place()
+        place = known.prepare(setting.place(), name)
         moments = []
         for _ in range(setting.random.choice((1, 1, 2))):
             process = place.start(COMMANDS[name])
@@ -74,9 +90,9 @@ def kills(setting) -> Iterator[str | None]:
 def stops(setting) -> Iterator[str | None]:
     """Stopped and continued at random moments."""
     known = setting.references
-    for name in _names(setting):
+    for name in _names(setting, without=(SERVE,)):
         expected, seconds = known.of(name)
-        place = setting.place()
+        place = known.prepare(setting.place(), name)
         process = place.start(COMMANDS[name])
         for _ in range(3):
             time.sleep(setting.random.uniform(0, seconds / 3))
@@ -89,20 +105,24 @@ def stops(setting) -> Iterator[str | None]:
 
 def interrupts(setting) -> Iterator[str | None]:
     """Ctrl-C at a random moment from when the command's own code has begun, then the command again."""
-    known = setting.references
+    known, waits = setting.references, []
     for name in _names(setting):
         expected, seconds = known.of(name)
-        place = setting.place()
+        place = known.prepare(setting.place(), name)
         process = place.start(COMMANDS[name])
+        if name == SERVE:
+            threading.Thread(target=served.visit, args=(process,), daemon=True).start()
         moment = setting.random.uniform(min(0.5, seconds / 2), seconds)
         time.sleep(moment)
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=LIMIT)
+        error = process.stderr.read() if name == SERVE else process.communicate(timeout=LIMIT)[1]
+        process.wait(LIMIT)
         took = time.monotonic() - began
         last = error.decode("utf-8", "replace").strip().splitlines()[-1:]
         what = f"{name} interrupted after {moment:.2f} s"
         done = process.returncode == 0  # it was finished before the signal came
+        waits.append((took, what))
         if not done and (process.returncode != 130 or not last or "interrupted" not in last[0]):
             yield f"{what}: exit code {process.returncode}, {last}"
         elif took > LATEST:
@@ -110,18 +130,22 @@ def interrupts(setting) -> Iterator[str | None]:
         else:
             found = _finish(place, name, expected)
             yield found and f"{what}: {found}"
+    ordered = sorted(waits)
+    setting.notes.append(
+        f"half ended within {ordered[len(ordered) // 2][0]:.2f} s, the slowest in {ordered[-1]}"
+    )
 
 
 def shares(setting) -> Iterator[str | None]:
     """Several processes with one command in one directory."""
     known = setting.references
     names = [
-        name for name in setting.names if name != "learn"
+        name for name in setting.names if name not in (*NEW, SERVE)
     ]  # it makes a new directory, which is one process's
     while True:
         name = setting.random.choice(names)
         expected, _ = known.of(name)
-        place = setting.place()
+        place = known.prepare(setting.place(), name)
         crowd = []
         for _ in range(CROWD):
             crowd.append(place.start(COMMANDS[name]))
@@ -136,9 +160,9 @@ def shares(setting) -> Iterator[str | None]:
 def clocks(setting) -> Iterator[str | None]:
     """A run that is killed, whose files then seem to be from the past or the future, and is given again."""
     known = setting.references
-    for name in _names(setting):
+    for name in _names(setting, without=(SERVE,)):
         expected, seconds = known.of(name)
-        place = setting.place()
+        place = known.prepare(setting.place(), name)
         process = place.start(COMMANDS[name])
         time.sleep(setting.random.uniform(0.3, 1) * seconds)
         process.kill()

@@ -1,5 +1,6 @@
 """Commands that the campaign disturbs, how they are started, and digests of the results that they leave."""
 
+import csv
 import hashlib
 import json
 import os
@@ -8,6 +9,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+PATTERNS = (
+    *("out/**/*.csv", "out/**/chunks/**/*.npz", "learned/*", "copy.POMDP", "made.jsonl", "watch.html"),
+    "figures/*.svg",
+)
 START = """import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 from jatpo.cli.main import main
@@ -39,7 +44,7 @@ LIBRARY = 'name = "tigers"\nhorizon = 12\nbeliefs = 60\ntolerance = 0.001\n' + "
 STUDY = """name = "tigers"
 libraries = ["tigers.toml"]
 agents = ["atpo", "random"]
-trials = 2000
+trials = 300
 seeds = [0, 1]
 
 [solve]
@@ -56,13 +61,40 @@ KEPT = "--solutions solutions -q"
 LINES = {
     "solve": f"solve tigers.toml --stages 40 {KEPT}",
     "solve graph": f"solve sharp.POMDP --solver graph --stages 60 {KEPT}",
-    "evaluate": f"evaluate tigers.toml --agents atpo,random --trials 20000 --out out {KEPT}",
-    "experiment": f"experiment identification tigers.toml --trials 2000 --out out {KEPT}",
+    "evaluate": f"evaluate tigers.toml --agents atpo,random --trials 3000 --out out {KEPT}",
+    "experiment": f"experiment identification tigers.toml --trials 600 --out out {KEPT}",
     "learn": "learn tigers.toml --from histories.jsonl --what prior --method gradient --steps 200 --checkpoints fits "
     "--out learned -q",
     "convert": "convert sharp.POMDP copy.POMDP",
+    "certify": f"certify tigers.toml --stages 20 {KEPT}",
+    "compare": "compare sharp.POMDP --seconds 0.5 --plot bounds.svg -q",
+    "run": "run study.toml --out out -q",
+    "watch": "watch tigers.toml --html watch.html -q",
+    "reproduce": f"reproduce abandoned-power-plant --trials 4 --out out {KEPT}",
+    "simulate": f"learn tigers.toml --simulate 200 --out made.jsonl {KEPT}",
+    "plot": "plot out --figure returns --out figures",
+    "workers": f"evaluate tigers.toml --agents atpo,random --trials 600 --workers 1 --out out {KEPT}",
+    "cluster check": "cluster check --workers 1",
+    "adapt": f"experiment adapt ntu --trials 8 --out out {KEPT}",
+    "beyond": f"experiment beyond tigers.toml --trials 8 --stages 4 --out out {KEPT}",
+    "library-scaling": "experiment library-scaling ntu --sizes 2 --trials 8 --agents random --out out "
+    + KEPT,
+    "loss-bound": f"experiment loss-bound tigers.toml --trials 8 --out out {KEPT}",
+    "misspecified": "experiment misspecified abandoned-power-plant --factors 2 --agents atpo --trials 8 --out out "
+    + KEPT,
+    "off-policy": "experiment off-policy tigers.toml --rounds 2 --shares 0,0.5 --trials 8 --out out -q",
+    "simulators": "experiment simulators torus-pursuit:size=4,agents=2,teammates=greedy --particles 16 --trials 4 "
+    f"--agents particle_atpo,random --out out {KEPT}",
+    "tune": "experiment tune abandoned-power-plant ntu --steps 4 --batch 4 --trials 8 --out out -q",
+    "serve": f"serve tigers.toml --port 0 {KEPT}",
+    "check": "check tigers.toml",
+    "info": "info tigers.toml",
+    "plan": "plan tigers.toml",
+    "domains": "domains ntu --compare",
 }
 COMMANDS = {name: line.split() for name, line in LINES.items()}
+BEFORE = {"plot": "evaluate"}  # a command that needs what another one leaves
+TIMES = ("seconds", "_us", "created")  # columns that are other numbers in every run
 
 
 @dataclass
@@ -80,6 +112,7 @@ class Place:
         )
         (self.root / "tigers.toml").write_text(LIBRARY)
         (self.root / "histories.jsonl").write_text(HISTORIES)
+        (self.root / "study.toml").write_text(STUDY)
 
     def start(self, arguments: list[str], **options) -> subprocess.Popen:
         """A command under way; Ctrl-C reaches it even where this process ignores it."""
@@ -113,12 +146,13 @@ class Place:
     def left(self) -> dict[str, str]:
         """What counts as the result: tables, trials, learned models and policies, by name with digests."""
         found = {}
-        for pattern in ("out/*.csv", "out/*.json", "out/chunks/**/*.npz", "learned/*", "copy.POMDP"):
+        for pattern in PATTERNS:
             for path in self.root.glob(pattern):
-                if path.name != "manifest.json":
+                if path.name not in ("manifest.json", "run.json"):
                     found[str(path.relative_to(self.root))] = _digest(path)
-        for path in self.root.glob("solutions/*/solution"):
-            found[f"solution {path.parent.name}"] = _policy(path)
+        for kind in ("solution", "evidence"):
+            for path in self.root.glob(f"solutions/*/{kind}"):
+                found[f"{kind} {path.parent.name}"] = _policy(path)
         return found
 
     def drafts(self) -> list[str]:
@@ -133,7 +167,16 @@ def _digest(path: Path) -> str:
         with np.load(path) as stored:
             parts = [name.encode() + stored[name].tobytes() for name in sorted(stored.files)]
         return hashlib.sha256(b"".join(parts)).hexdigest()
+    if path.suffix == ".csv":
+        return hashlib.sha256(json.dumps(_lasting(path)).encode()).hexdigest()
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _lasting(path: Path) -> list[dict[str, str]]:
+    """The rows of a table without the times that something took."""
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return [{name: row[name] for name in row if not any(word in name for word in TIMES)} for row in rows]
 
 
 def _policy(path: Path) -> str:
@@ -141,5 +184,6 @@ def _policy(path: Path) -> str:
     import orbax.checkpoint as ocp
 
     tree = ocp.PyTreeCheckpointer().restore(path)
-    arrays = [np.ascontiguousarray(tree[name]).tobytes() for name in ("alpha", "action")]
+    names = sorted(name for name in tree if name != "meta")
+    arrays = [name.encode() + np.ascontiguousarray(tree[name]).tobytes() for name in names]
     return hashlib.sha256(b"".join(arrays)).hexdigest()

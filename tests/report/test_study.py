@@ -102,7 +102,7 @@ def test_what_is_wrong_in_the_file_is_refused_before_any_work(call, tmp_path, ol
 
 def test_a_study_is_a_file_with_or_without_a_mark(call, tmp_path):
     for place in ("/dev/zero", str(tmp_path)):
-        with pytest.raises(JatpoError, match="device|directory"):
+        with pytest.raises(JatpoError, match=r"device|directory"):
             read_study(place)
     (tmp_path / "study.toml").write_bytes(b"\xef\xbb\xbf" + TEXT.encode())
     assert read_study(tmp_path / "study.toml").name.startswith("Doors")
