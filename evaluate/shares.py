@@ -86,7 +86,7 @@ def play_share(
     `identity` is what files of the chunks are sealed with.
     """
     began = time.perf_counter()
-    found = {chunk: trials for chunk in chunks if (trials := _read(kept, chunk)) is not None}
+    found = {chunk: trials for chunk in chunks if (trials := read_kept(kept, chunk)) is not None}
     missing = [chunk for chunk in chunks if chunk not in found]
     contents = {chunk: files.to_bytes(found[chunk], identity) for chunk in found if identity is not None}
     key = jax.random.key(setup.seed)
@@ -135,7 +135,7 @@ def _place(kept: Path, chunk: int) -> Path:
     return kept / f"{chunk:06d}.npz"
 
 
-def _read(kept: Path | None, chunk: int) -> Trials | None:
+def read_kept(kept: Path | None, chunk: int) -> Trials | None:
     """A chunk that another run has kept; None where there is none that can be read."""
     if kept is None:
         return None

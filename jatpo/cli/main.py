@@ -41,13 +41,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def run(arguments: Sequence[str]) -> int:
     """The exit code of one command line. Only a defect in jatpo raises."""
     from jatpo.cores import every_core_a_device
-    from jatpo.program_cache import keep_compiled_programs
+    from jatpo.program_cache import keep_compiled_programs, renew_unreadable
     from jatpo.screen import never_fail
 
     never_fail(sys.stdout, sys.stderr)
     if "jax" not in sys.modules:
         every_core_a_device(os.environ)
     keep_compiled_programs(os.environ)
+    renew_unreadable(os.environ, _note)
     try:
         code = _invoke(arguments)
         sys.stdout.flush()
@@ -105,6 +106,12 @@ def _complain(message: str, code: int = 2) -> int:
 
     print(folded("jatpo: " + visible(" ".join(message.split())), sys.stderr), file=sys.stderr)
     return code
+
+
+def _note(text: str) -> None:
+    from jatpo.cli.solving import print_notes
+
+    print_notes([text])
 
 
 def _interrupted() -> int:

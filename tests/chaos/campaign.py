@@ -89,6 +89,7 @@ PARTS = (
         damage.solutions,
         False,
     ),
+    Part("program", "a damaged compiled program is compiled again", 0.02, damage.programs, False),
     Part("fuzz", "a mutated or made-up input file gives a result or one sentence", 0.14, fuzz.readers),
 )
 

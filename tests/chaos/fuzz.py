@@ -3,7 +3,6 @@
 import contextlib
 import json
 import multiprocessing
-import os
 import random
 import resource
 import signal
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from tests.chaos.damage import damaged
 from tests.chaos.readers import KINDS
+from tests.chaos.work import fast
 
 SECONDS = 5  # of processor time for one file, and ten times that on the clock
 MOST = 20_000  # files that one process reads
@@ -60,7 +60,7 @@ def batch(seed: int, pipe, until: float, most: int) -> None:
     chance = random.Random(seed)
     signal.signal(signal.SIGALRM, _late)
     signal.signal(signal.SIGPROF, _late)
-    with tempfile.TemporaryDirectory(dir=_fast()) as folder:
+    with tempfile.TemporaryDirectory(dir=fast()) as folder:
         place = Path(folder)
         read = {kind: known.reader(place) for kind, known in KINDS.items()}
         for kind in KINDS:  # what is imported and compiled does not count
@@ -103,11 +103,6 @@ def _read(reader: Callable[[Path], object], path: Path, data: bytes) -> None:
 
     with contextlib.suppress(JatpoError):
         reader(_file(path, data))
-
-
-def _fast() -> str | None:
-    """Where files take little time: memory, where there is a file system for it."""
-    return next((place for place in ("/dev/shm",) if os.access(place, os.W_OK)), None)
 
 
 def made(chance: random.Random, kind: str) -> bytes:
