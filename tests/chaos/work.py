@@ -94,7 +94,8 @@ LINES = {
 }
 COMMANDS = {name: line.split() for name, line in LINES.items()}
 BEFORE = {"plot": "evaluate"}  # a command that needs what another one leaves
-TIMES = ("seconds", "_us", "created")  # columns that are other numbers in every run
+TIMES = ("seconds", "_us", "_s")  # ends of the names of columns that are other numbers in every run
+OTHERWISE = ("manifest.json", "run.json", "times.csv")  # files with times
 
 
 def fast() -> str | None:
@@ -153,7 +154,7 @@ class Place:
         found = {}
         for pattern in PATTERNS:
             for path in self.root.glob(pattern):
-                if path.name not in ("manifest.json", "run.json"):
+                if path.name not in OTHERWISE:
                     found[str(path.relative_to(self.root))] = _digest(path)
         for kind in ("solution", "evidence"):
             for path in self.root.glob(f"solutions/*/{kind}"):
@@ -181,7 +182,7 @@ def _lasting(path: Path) -> list[dict[str, str]]:
     """The rows of a table without the times that something took."""
     with open(path, newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    return [{name: row[name] for name in row if not any(word in name for word in TIMES)} for row in rows]
+    return [{name: row[name] for name in row if not name.endswith(TIMES)} for row in rows]
 
 
 def _policy(path: Path) -> str:
