@@ -41,12 +41,13 @@ class Setting:
     random: random.Random
     folder: Path
     caches: Path
-    until: float
+    until: float  # seconds that the part has; once it plays, when it ends
     references: kills.References
     names: tuple[str, ...]
     wanted: int | None = None  # tries, whatever time they take
     tries: int = 0
     count: int = 0
+    resume: int = 1  # one in so many interrupted commands is given again
     notes: list[str] = field(default_factory=list)  # measurements beside the table
 
     def place(self) -> Place:
@@ -101,6 +102,12 @@ def main() -> int:
     parser.add_argument("--long", action="store_true", help=f"as many tries as the targets say: {TARGETS}")
     parser.add_argument("--seconds", type=float, help="another time for all")
     parser.add_argument("--tries", type=_tries, action="append", default=[], metavar="NAME=N")
+    parser.add_argument(
+        "--kept", type=Path, help="a folder for what runs without faults leave, for several campaigns"
+    )
+    parser.add_argument(
+        "--resume", type=int, default=1, help="one in so many interrupted commands is given again"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=[part.name for part in PARTS], action="append")
     chosen = parser.parse_args()
@@ -112,10 +119,20 @@ def main() -> int:
     total = sum(part.share for part in parts)
     rows, failed = [], False
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
-        known = kills.References(Path(folder) / "references", Path(folder) / "caches")
+        kept = chosen.kept or Path(folder)
+        known = kills.References(kept / "references", kept / "caches")
         for part in parts:
             share = seconds * part.share / total
-            row, failures = play(part, Path(folder), chosen.seed, share, known, names, wanted.get(part.name))
+            setting = Setting(
+                random.Random(f"{chosen.seed} {part.name}"),
+                Path(folder) / part.name,
+                kept / "caches",
+                share,
+                known,
+                names,
+            )
+            setting.wanted, setting.resume = wanted.get(part.name), chosen.resume
+            row, failures = play(part, setting)
             rows.append(row)
             failed |= bool(failures)
             print(
@@ -132,21 +149,11 @@ def _tries(text: str) -> tuple[str, int]:
     return name, int(number)
 
 
-def play(
-    part: Part,
-    folder: Path,
-    seed: int,
-    seconds: float,
-    known: kills.References,
-    names: tuple[str, ...],
-    wanted: int | None = None,
-) -> tuple[dict, list[str]]:
+def play(part: Part, setting: Setting) -> tuple[dict, list[str]]:
     """A row of the table, and the failures."""
     began = time.monotonic()
-    place = folder / part.name
-    place.mkdir()
-    chance = random.Random(f"{seed} {part.name}")
-    setting = Setting(chance, place, folder / "caches", began + seconds, known, names, wanted)
+    setting.until += began
+    setting.folder.mkdir()
     failures = []
     try:
         for found in part.tries(setting):
@@ -159,7 +166,7 @@ def play(
         print(f"{part.name}: {failures[-1]}", file=sys.stderr)
     for note in setting.notes:
         print(f"{part.name}: {note}", file=sys.stderr)
-    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(setting.folder, ignore_errors=True)
     row = {"part": part.name, "tries": setting.tries, "failures": len(failures), "guarantee": part.guarantee}
     return row | {"seconds": round(time.monotonic() - began)}, failures
 

@@ -1,5 +1,6 @@
 """Processes that are killed, stopped, interrupted and crowded, and files whose times are wrong."""
 
+import json
 import os
 import shutil
 import signal
@@ -8,39 +9,67 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from jatpo.disk import write_whole
 from tests.chaos import served
 from tests.chaos.work import BEFORE, COMMANDS, LIMIT, Place
 
 LATEST = 2.0  # seconds from Ctrl-C to the end
 CROWD = 3
+RARELY = 4
 SERVE, SERVING = "serve", 8.0  # the command that ends by Ctrl-C only, and seconds of its life
 NEW = ("learn",)  # commands that make a directory that must not be there
 
 
 class References:
-    """What an uninterrupted run of a command leaves, and how long it takes; each is run once."""
+    """What an uninterrupted run of a command leaves, and how long it takes; each is run once.
+
+    They are kept in files, so that several campaigns with one folder share them.
+    """
 
     def __init__(self, folder: Path, caches: Path) -> None:
         self._folder, self._caches = folder, caches
-        self._known: dict[str, tuple[dict[str, str], float]] = {}
 
     def of(self, name: str) -> tuple[dict[str, str], float]:
         """The digests, and about how many seconds it takes once its programs are compiled."""
         if name == SERVE:
             return {}, SERVING
-        if name not in self._known:
-            place = self.prepare(Place(self._folder / name.replace(" ", "-"), self._caches), name)
+        kept = self._path(name)
+        while not kept.exists():
+            if not self._claim(name):
+                time.sleep(0.5)  # another campaign is at it
+                continue
+            place = self.prepare(Place(self._folder / f"{kept.stem}-{os.getpid()}", self._caches), name)
             began = time.monotonic()
             code, _, error = place.run(COMMANDS[name])
             assert code == 0, f"{name}: {error}"
-            self._known[name] = place.left(), 0.8 * (time.monotonic() - began)
-        return self._known[name]
+            write_whole(kept, json.dumps([place.left(), 0.8 * (time.monotonic() - began), place.root.name]))
+        found, seconds, _ = json.loads(kept.read_text())
+        return found, seconds
+
+    def ready(self, names: list[str]) -> None:
+        """Run what no campaign has run or is running, then wait for the others."""
+        for name in [name for name in names if name != SERVE and not self._path(name, ".claimed").exists()]:
+            self.of(name)
+        for name in names:
+            self.of(name)
+
+    def _path(self, name: str, suffix: str = ".json") -> Path:
+        return self._folder / f"{name.replace(' ', '-')}{suffix}"
+
+    def _claim(self, name: str) -> bool:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._path(name, ".claimed").touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
 
     def prepare(self, place: Place, name: str) -> Place:
         """A place with what the command needs of another one."""
         if name in BEFORE:
             self.of(BEFORE[name])
-            shutil.copytree(self._folder / BEFORE[name] / "out", place.root / "out", dirs_exist_ok=True)
+            source = json.loads((self._folder / f"{BEFORE[name]}.json").read_text())[2]
+            shutil.copytree(self._folder / source / "out", place.root / "out", dirs_exist_ok=True)
         return place
 
 
@@ -59,12 +88,19 @@ def _finish(place: Place, name: str, expected: dict[str, str]) -> str | None:
 
 
 def _names(setting, without: tuple[str, ...] = ()) -> Iterator[str]:
-    """Commands in a random order, again and again while there is time."""
+    """Commands in a random order while there is time; the slower half comes once in `RARELY` rounds."""
     names: list[str] = []
+    known = [name for name in setting.names if name not in without]
+    turn = setting.random.randrange(RARELY)
     while True:
         if not names:
-            names = [name for name in setting.names if name not in without]
+            names = list(known)
+            if turn % RARELY:
+                setting.references.ready(setting.random.sample(names, len(names)))
+                names.sort(key=lambda name: setting.references.of(name)[1])
+                names = names[: -(-len(names) // 2)]
             setting.random.shuffle(names)
+            turn += 1
         yield names.pop()
         if not setting.more():
             return
@@ -128,7 +164,8 @@ def interrupts(setting) -> Iterator[str | None]:
         elif took > LATEST:
             yield f"{what}: took {took:.2f} s to end"
         else:
-            found = _finish(place, name, expected)
+            again = not done and len(waits) % setting.resume == 0
+            found = _finish(place, name, expected) if again else None
             yield found and f"{what}: {found}"
     ordered = sorted(waits)
     setting.notes.append(
