@@ -97,6 +97,12 @@ def test_what_scikit_decide_prints():
             read_scikit_decide(wrong)
 
 
+@pytest.mark.parametrize("line", ["bounds 1 x 2", "bounds 1 2", "bounds nan 1 2", "nothing"])
+def test_other_lines_of_scikit_decide_are_no_bounds(line):
+    with pytest.raises(JatpoError, match=r"three finite numbers|no bounds"):
+        read_scikit_decide(line + "\n")
+
+
 def test_scikit_decide_bounds_the_value(tmp_path):
     pytest.importorskip("skdecide")
     for peer in peers.peers()[1:]:

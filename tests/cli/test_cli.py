@@ -178,6 +178,10 @@ def test_wrong_values_are_one_line(commands, capsys):
         assert_one_line(capsys, "'jatpo solve --help' explains")
     assert run(["solve", "a", "--trials", "0"]) == 2
     assert_one_line(capsys, "'--trials'")
+    assert run(["solve", "a", "--trials", "9" * 30]) == 2
+    assert_one_line(capsys, "--trials must be at most 9223372036854775807, got 999")
+    assert run(["s" * 50_000]) == 2
+    assert len(capsys.readouterr().err) < 1000
 
 
 def assert_one_line(capsys, *parts):

@@ -229,6 +229,14 @@ def test_a_page_that_is_not_there_is_begun(tmp_path):
     assert (tmp_path / "new.md").read_text() == text
 
 
+def test_a_page_that_is_no_text_stays_as_it_is(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_bytes(b"\xff\xfe")
+    with pytest.raises(JatpoError, match="not UTF-8 text"):
+        beyond_tables.write_page(page, {})
+    assert page.read_bytes() == b"\xff\xfe"
+
+
 def test_the_figure_shows_intervals_and_the_bound():
     rows = report_rows.made()["beyond"]
     with style.styled():

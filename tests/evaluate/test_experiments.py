@@ -7,6 +7,7 @@ import pytest
 import tiny_domain
 from jatpo.errors import JatpoError
 from jatpo.evaluate import published, rollout
+from jatpo.evaluate.agents import Random
 from jatpo.evaluate.agents.catalogue import choose_agents
 from jatpo.evaluate.case import Case, Stage
 from jatpo.evaluate.experiment import Config, run
@@ -20,10 +21,13 @@ from jatpo.evaluate.experiments import (
     identification,
     misspecified,
 )
+from jatpo.evaluate.option_fields import integers, numbers
 from jatpo.evaluate.results_store import Store
+from jatpo.evaluate.scenario import Scenario
 from jatpo.evaluate.session import Cell, Played, Session
 from jatpo.evaluate.solved import SolveOptions, load_solved
 from jatpo.evaluate.trials import Trials
+from jatpo.files import load as load_library
 from jatpo.report import comparison_page
 from jatpo.solve import Request
 
@@ -111,6 +115,26 @@ def test_trials_must_be_at_least_one(tiny):
 
 
 # ---------------------------------------------------------------- comparison
+
+
+@pytest.mark.parametrize(
+    ("horizon", "trials"), [(10**17, 1), ((1 << 31) - 1, 8), (5, 10**14)], ids=["steps", "longest", "trials"]
+)
+def test_what_cannot_fit_memory_is_refused_before_it_is_played(tiny, horizon, trials):
+    with pytest.raises(JatpoError, match=r"playing .* needs .*B of memory"):
+        rollout(jax.random.key(0), Random(), Scenario(load_library(tiny)), {}, horizon, trials=trials)
+
+
+@pytest.mark.parametrize(
+    "text", ["1-99999999999", "1-99999999999999999999999", "2-x", "", "9" * 5000, "1-9000,1-9000"]
+)
+def test_lists_of_numbers_are_short(text):
+    with pytest.raises(JatpoError) as caught:
+        integers(text)
+    assert len(str(caught.value)) < 300
+    for listed in ("0.5,nan", "1e999", "x" * 5000):
+        with pytest.raises(JatpoError, match=r"not finite|not a list"):
+            numbers(listed)
 
 
 def test_the_comparison_has_every_column_and_fits_itself(tiny):

@@ -11,7 +11,7 @@ import pytest
 
 from jatpo.errors import JatpoError
 from jatpo.evaluate import rollout
-from jatpo.evaluate.results_store import Store
+from jatpo.evaluate.results_store import Store, place_for
 from jatpo.evaluate.trial_rows import TrialRows
 from jatpo.tables import Table
 
@@ -125,6 +125,20 @@ def test_every_damage_to_a_manifest_is_detected(tmp_path):
             same = len(notes) == 0 and json.loads(path.read_bytes()) == value  # blanks, letters of an escape
             assert same or [event.note.split(" cannot")[0] for event in notes] == [str(path)]
             path.write_bytes(whole)
+
+
+def test_a_directory_with_a_damaged_manifest_is_the_usual_place(tmp_path):
+    kept = with_a_chunk(tmp_path)
+    usual = tmp_path / "r"
+    whole = (usual / "manifest.json").read_text()
+    settings = kept.manifest["settings"]
+    assert place_for(usual, "evaluate", settings) == usual
+    assert place_for(usual, "evaluate", {**settings, "seed": -1}) != usual
+    for damaged in (whole[:50], "[]", "null", "3", whole.replace('"evaluate"', '"evaluatf"')):
+        (usual / "manifest.json").write_text(damaged)
+        assert place_for(usual, "evaluate", settings) == usual
+    (usual / "manifest.json").write_text('{"format": 1, "experiment": "evaluate"}')  # of an earlier version
+    assert place_for(usual, "evaluate", settings) != usual
 
 
 def test_a_kill_inside_the_first_write_is_no_obstacle(tmp_path):

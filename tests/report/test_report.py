@@ -205,6 +205,16 @@ def test_tables_of_the_wrong_shape_are_refused(rows, message, tmp_path, capsys):
     assert "summary.json" in capsys.readouterr().err
 
 
+def test_a_figure_whose_table_has_other_columns_is_refused(tmp_path, capsys):
+    rows = [{"domain": "x", "agent": "y", "step": 1}]
+    for name in ("summary", "times"):
+        (tmp_path / f"{name}.json").write_text("[]" if name == "summary" else json.dumps(rows))
+    manifest = {"format": 2, "tables": {"summary": [digest_json([])], "times": [digest_json(rows)]}}
+    (tmp_path / "manifest.json").write_text(json.dumps(sealed(manifest)))
+    assert run(["plot", str(tmp_path), "--figure", "times"]) == 2
+    assert "the figure 'times' cannot be drawn" in capsys.readouterr().err
+
+
 def test_a_schedule_learns_its_pace():
     now = [0.0]
     steps = [Step("solve", "a", 10), Step("play", "b", 10), Step("solve", "c", 20)]
