@@ -78,7 +78,12 @@ PARTS = (
     ),
     Part("share", "processes that share results and solutions give equal results", 0.08, kills.shares),
     Part("clock", "files from the past and the future change nothing", 0.04, kills.clocks, False),
-    Part("disk", "a full or read-only disk: one sentence, exit code 2, no draft", 0.10, places.disks),
+    Part(
+        "disk",
+        "a full or read-only disk: one sentence, exit code 2, no draft; a slow one: equal results",
+        0.10,
+        places.disks,
+    ),
     Part("terminal", "any width, encoding and user: no traceback", 0.06, places.terminals),
     Part(
         "damage", "a file with a byte changed or cut off is detected, or it is harmless", 0.10, damage.files

@@ -26,10 +26,15 @@ def _wrong(name: str, code: int, error: str, root: Path) -> str | None:
 
 
 def disks(setting) -> Iterator[str | None]:
-    """A disk with a random amount of space left, and one that cannot be written."""
+    """A disk with a random amount of space left, one that cannot be written, and one that is slow."""
     while True:
         place = setting.place()
         name = setting.random.choice(WRITING)
+        if setting.random.random() < 0.15:
+            yield _slow(setting, place, name)
+            if not setting.more():
+                return
+            continue
         full, size = setting.random.random() < 0.7, 4096 * setting.random.randrange(1, 200)
         with small_disk(place.root / "disk", size if full else 1 << 20) as own:
             if not own:
@@ -49,6 +54,14 @@ def disks(setting) -> Iterator[str | None]:
             yield _wrong(f"{name} with {size if full else 0} bytes left", code, error, place.root / "disk")
         if not setting.more():
             return
+
+
+def _slow(setting, place: Place, name: str) -> str | None:
+    """What is wrong where every flush and every rename takes a fifth of a second."""
+    expected, _ = setting.references.of(name)
+    code, _, error = place.run(COMMANDS[name], slow=True)
+    right = code == 0 and place.left() == expected
+    return None if right else f"{name} on a slow disk: exit code {code}: {error.strip()[-300:]}"
 
 
 def terminals(setting) -> Iterator[str | None]:

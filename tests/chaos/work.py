@@ -18,6 +18,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the backgro
 from jatpo.cli.main import main
 main()
 """
+SLOW = """import os, time
+def slowly(function):
+    def call(*values, **named):
+        time.sleep(0.2)
+        return function(*values, **named)
+    return call
+os.fsync, os.replace, os.rename = map(slowly, (os.fsync, os.replace, os.rename))
+"""
 LIMIT = 600  # seconds after which a command counts as hung
 TIGER = """discount: 0.95
 values: reward
@@ -129,9 +137,10 @@ class Place:
             "JAX_PLATFORMS": "cpu",
             **options.pop("environment", {}),
         }
+        begin = SLOW if options.pop("slow", False) else ""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
         return subprocess.Popen(
-            [sys.executable, "-c", START, *arguments],
+            [sys.executable, "-c", begin + START, *arguments],
             cwd=self.root,
             env=environment,
             **{**pipes, **options},
