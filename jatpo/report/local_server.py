@@ -7,6 +7,7 @@ it through a browser. Nothing is loaded from elsewhere (content security policy)
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -25,6 +26,7 @@ POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 LARGEST = 10_000  # bytes of a request
+PATIENCE = 60.0  # seconds that a request may take to arrive
 Fields = Mapping[str, str]
 Answer = tuple[HTTPStatus, str, bytes]
 
@@ -39,6 +41,11 @@ class LocalServer(ThreadingHTTPServer):
         super().__init__((ADDRESS, port), Handler)
         self.names, self.agents, self.show, self.games = names, agents, show, games
         self.busy = threading.Lock()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Pass over a browser that goes away; report a defect as usual."""
+        if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
 
     @property
     def address(self) -> str:
@@ -55,6 +62,7 @@ class Handler(BaseHTTPRequestHandler):
     """One request."""
 
     server: LocalServer
+    timeout = PATIENCE
     server_version, sys_version, protocol_version = "jatpo", "", "HTTP/1.1"
 
     def do_GET(self) -> None:
@@ -86,10 +94,12 @@ class Handler(BaseHTTPRequestHandler):
             return
         try:
             answer = make()
-        except JatpoError as error:
-            text = to_json({"error": str(error)})
+        except (JatpoError, OSError) as error:
+            if isinstance(error, ConnectionError):
+                raise
+            text = str(error) if isinstance(error, JatpoError) else f"the system refused: {error}"
             posted = self.command == "POST"
-            body = json.dumps(text) if posted else local_page.failure(str(error))
+            body = json.dumps(to_json({"error": text})) if posted else local_page.failure(text)
             answer = HTTPStatus.BAD_REQUEST, "application/json" if posted else "text/html", body.encode()
         self._send(*answer)
 

@@ -2,6 +2,8 @@
 
 import http.client
 import json
+import socket
+import struct
 import threading
 
 import numpy as np
@@ -54,6 +56,31 @@ def test_it_listens_on_the_loopback_address_and_knows_its_host(server, ask):
     for host in ("evil.example", "127.0.0.1", "localhost:1", f"evil.example:{server.server_address[1]}"):
         for method in ("GET", "POST"):
             assert ask(method, "/", host=host)[0] == 421
+
+
+def test_a_browser_that_goes_away_and_a_full_disk_are_no_tracebacks(capfd):
+    def show(fields):
+        if fields.get("disk"):
+            raise OSError(28, "No space left on device", "solutions")
+        return "x" * 20_000_000
+
+    with LocalServer(0, ["a"], ["atpo"], show, None) as found:
+        thread = threading.Thread(target=found.serve_forever, daemon=True)
+        thread.start()
+        host = f"127.0.0.1:{found.server_address[1]}"
+        for _ in range(2):
+            gone = socket.create_connection(found.server_address)
+            gone.sendall(f"GET /watch HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            gone.recv(10)
+            gone.close()
+        connection = http.client.HTTPConnection(host, timeout=60)
+        connection.request("GET", "/watch?disk=full")
+        answer = connection.getresponse()
+        assert answer.status == 400 and b"No space left on device" in answer.read()
+        connection.close()
+        found.shutdown()
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_every_answer_forbids_what_is_not_from_here(ask):
