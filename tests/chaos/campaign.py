@@ -115,12 +115,13 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=[part.name for part in PARTS], action="append")
+    parser.add_argument("--without", action="append", default=[], metavar="COMMAND", help="leave it out")
     chosen = parser.parse_args()
     seconds = chosen.seconds or (SHORT if chosen.short else LONG)
     parts = [part for part in PARTS if part.name in (chosen.only or [part.name])]
     parts = [part for part in parts if part.short or chosen.only or not chosen.short]
     wanted = {**(TARGETS if chosen.long else {}), **dict(chosen.tries)}
-    names = FEW if chosen.short else tuple(COMMANDS)
+    names = tuple(name for name in (FEW if chosen.short else COMMANDS) if name not in chosen.without)
     total = sum(part.share for part in parts)
     rows, failed = [], False
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
