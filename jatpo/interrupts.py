@@ -1,9 +1,10 @@
 """Ctrl-C: exit code 130 within two seconds wherever the program is, and state that is whole when it is saved.
 
-Python runs the handler of a signal between two bytecodes of the main thread, so three things can keep Ctrl-C from
+Python runs the handler of a signal between two bytecodes of the main thread, so four things can keep Ctrl-C from
 arriving: native code that takes long (XLA compiling a program), a callback whose exceptions Python drops (garbage
-collection, `__del__`), and threads of XLA that abort the process when the interpreter ends before them. So a command
-calls `install`, which starts a thread that hears of the signal from the system itself:
+collection, `__del__`), a callback from C++ that may not raise, after which the library aborts the process (jaxlib while
+it is imported), and threads of XLA that abort it when the interpreter ends before them. So a command calls `install`, which starts a thread that hears of the signal from the system itself; after the signal, an abort is an end
+like the others:
 
     first Ctrl-C     KeyboardInterrupt in the main thread, which saves what can be saved; after `GRACE` seconds the
                      process ends all the same
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import os
 import select
 import signal
@@ -114,11 +116,25 @@ def _handle(number: int, frame: Any) -> None:
     if _state.finished is not None:
         os._exit(_state.finished)
     again, _state.requested = _state.requested, True
+    if _state.installed and not again:
+        _end_by_abort()
     if _state.installed:
         with contextlib.suppress(OSError):
             os.write(_state.pipe[1], bytes([HANDLED]))
     if not _state.depth or (again and not _state.installed):
         raise KeyboardInterrupt
+
+
+def _end_by_abort() -> None:
+    """Let an abort of this process end it as Ctrl-C does: a native library was given KeyboardInterrupt."""
+    with contextlib.suppress(AttributeError, OSError, TypeError):  # not on every system
+        ctypes.CDLL(None).signal(int(signal.SIGABRT), _ABORTED)
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_int)
+def _ABORTED(number: int) -> None:
+    del number
+    _end()
 
 
 def _watch(read: int, grace: float) -> None:

@@ -61,6 +61,16 @@ def work():  # what XLA's threads do: they are busy when the interpreter ends
     started()
     time.sleep(60)
 """
+ABORTED = """
+import os
+
+def work():  # what C++ does with an exception of Python where it expects none
+    started()
+    try:
+        time.sleep(60)
+    except KeyboardInterrupt:
+        os.abort()
+"""
 AFTERWARDS = """
 import atexit
 
@@ -89,7 +99,9 @@ def interrupted(command: str, times: int = 1, grace: str = "1.3") -> tuple[int, 
 
 
 @pytest.mark.parametrize(
-    "command", [NATIVE, DROPPED, TURNED, THREADS], ids=["native", "dropped", "turned", "threads"]
+    "command",
+    [NATIVE, DROPPED, TURNED, THREADS, ABORTED],
+    ids=["native", "dropped", "turned", "threads", "aborted"],
 )
 def test_ctrl_c_ends_a_command_wherever_it_is(command):
     code, error = interrupted(command)

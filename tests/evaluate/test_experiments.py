@@ -122,7 +122,7 @@ def test_trials_must_be_at_least_one(tiny):
 )
 def test_what_cannot_fit_memory_is_refused_before_it_is_played(tiny, horizon, trials):
     with pytest.raises(JatpoError, match=r"playing .* needs .*B of memory"):
-        rollout(jax.random.key(0), Random(), Scenario(load_library(tiny)), {}, horizon, trials=trials)
+        rollout.rollout(jax.random.key(0), Random(), Scenario(load_library(tiny)), {}, horizon, trials=trials)
 
 
 @pytest.mark.parametrize(
