@@ -3,8 +3,9 @@
 Python runs the handler of a signal between two bytecodes of the main thread, so four things can keep Ctrl-C from
 arriving: native code that takes long (XLA compiling a program), a callback whose exceptions Python drops (garbage
 collection, `__del__`), a callback from C++ that may not raise, after which the library aborts the process (jaxlib while
-it is imported), and threads of XLA that abort it when the interpreter ends before them. So a command calls `install`, which starts a thread that hears of the signal from the system itself; after the signal, an abort is an end
-like the others:
+it is imported), and threads of XLA that abort it when the interpreter ends before them. So a command calls `install`,
+which starts a thread that hears of the signal from the system itself; after the signal, an abort or a fault of native
+code is an end like the others:
 
     first Ctrl-C     KeyboardInterrupt in the main thread, which saves what can be saved; after `GRACE` seconds the
                      process ends all the same
@@ -22,6 +23,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import math
 import os
 import select
 import signal
@@ -34,6 +36,7 @@ from typing import Any, NoReturn
 MESSAGE = "interrupted; run the same command again to continue"
 CODE = 130
 GRACE = 1.3  # seconds between the first Ctrl-C and the end
+ALARM = 5  # seconds after that in which the process ends whatever state it is in
 SHOW_CURSOR = b"\r\x1b[K\x1b[?25h"
 HANDLED = 0xFF  # written by the handler itself, for loops that take the wakeup descriptor away
 
@@ -47,6 +50,7 @@ class _State:
     finished: int | None = None  # the exit code of a command that is done
     depth = 0  # of blocks of `deferred`
     pipe: tuple[int, int] = (-1, -1)
+    grace = GRACE
 
 
 _state = _State()
@@ -59,7 +63,7 @@ def install(grace: float = GRACE) -> None:
         return
     read, write = os.pipe()
     os.set_blocking(write, False)
-    _state.installed, _state.pipe = True, (read, write)
+    _state.installed, _state.pipe, _state.grace = True, (read, write), grace
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     signal.signal(signal.SIGINT, _handle)
     atexit.register(
@@ -126,9 +130,14 @@ def _handle(number: int, frame: Any) -> None:
 
 
 def _end_by_abort() -> None:
-    """Let an abort of this process end it as Ctrl-C does: a native library was given KeyboardInterrupt."""
+    """Let an abort or a fault of native code end this process as Ctrl-C does: it was given KeyboardInterrupt.
+
+    Where even that is not possible, the system's alarm ends the process.
+    """
     with contextlib.suppress(AttributeError, OSError, TypeError):  # not on every system
-        ctypes.CDLL(None).signal(int(signal.SIGABRT), _ABORTED)
+        for number in (signal.SIGABRT, signal.SIGSEGV):
+            ctypes.CDLL(None).signal(int(number), _ABORTED)
+        signal.alarm(math.ceil(_state.grace) + ALARM)
 
 
 @ctypes.CFUNCTYPE(None, ctypes.c_int)

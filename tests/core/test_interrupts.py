@@ -71,6 +71,7 @@ def work():  # what C++ does with an exception of Python where it expects none
     except KeyboardInterrupt:
         os.abort()
 """
+FAULT = ABORTED.replace("import os", "import ctypes").replace("os.abort()", "ctypes.string_at(0)")
 AFTERWARDS = """
 import atexit
 
@@ -100,8 +101,8 @@ def interrupted(command: str, times: int = 1, grace: str = "1.3") -> tuple[int, 
 
 @pytest.mark.parametrize(
     "command",
-    [NATIVE, DROPPED, TURNED, THREADS, ABORTED],
-    ids=["native", "dropped", "turned", "threads", "aborted"],
+    [NATIVE, DROPPED, TURNED, THREADS, ABORTED, FAULT],
+    ids=["native", "dropped", "turned", "threads", "aborted", "fault"],
 )
 def test_ctrl_c_ends_a_command_wherever_it_is(command):
     code, error = interrupted(command)
