@@ -10,8 +10,7 @@ import typer
 from jatpo.errors import JatpoError, unknown
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+    from jatpo.report.panels import Figure
     from jatpo.report.results import Results
 
 FORMATS = ("svg", "pdf", "png")
