@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -140,6 +141,12 @@ def stops(setting) -> Iterator[str | None]:
         yield _finish(place, name, expected)
 
 
+def _wait_for(path: Path, process: subprocess.Popen) -> None:
+    """Until a command's own code has begun, or it has ended."""
+    while not path.exists() and process.poll() is None:
+        time.sleep(0.01)
+
+
 def interrupts(setting) -> Iterator[str | None]:
     """Ctrl-C at a random moment from when the command's own code has begun, then the command again."""
     known, waits = setting.references, []
@@ -149,7 +156,8 @@ def interrupts(setting) -> Iterator[str | None]:
         process = place.start(COMMANDS[name])
         if name == SERVE:
             threading.Thread(target=served.visit, args=(process,), daemon=True).start()
-        moment = setting.random.uniform(min(0.5, seconds / 2), seconds)
+        moment = setting.random.uniform(0, seconds)
+        _wait_for(place.root / "began", process)
         time.sleep(moment)
         began = time.monotonic()
         process.send_signal(signal.SIGINT)

@@ -15,7 +15,13 @@ PATTERNS = (
 )
 START = """import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+from jatpo import interrupts
 from jatpo.cli.main import main
+interrupts.install()
+try:
+    open("began", "w").close()
+except OSError:  # another user's
+    pass
 main()
 """
 SLOW = """import os, time
