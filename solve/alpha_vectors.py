@@ -143,8 +143,8 @@ class AlphaVectors:
         self._enlarge(np.abs(values[good]).max(axis=0))
         return len(good)
 
-    def improve(self, nodes: np.ndarray, rows: np.ndarray, radius: float) -> int:
-        """Evaluate the controller with a state for each of `nodes` [n], and add what gains; how many.
+    def improve(self, nodes: np.ndarray, rows: np.ndarray, radius: float) -> float:
+        """Evaluate the controller with a state for each of `nodes` [n], and add what gains; the work it took.
 
         A state takes the action of its row in `rows` [n] and continues with the child's state; where the child has
         none, with the nearest state within `radius`, or with its best vector. This is policy iteration
@@ -168,13 +168,17 @@ class AlphaVectors:
         matrix = sparse.csr_array(sparse.vstack(blocks, "csr"))
         right = t.reward[action].ravel() + t.discount * (matrix[:, n * X :] @ fixed.ravel())
         start = fixed[self.position(g.best.all[nodes])].ravel()
-        values = solve_discounted(matrix[:, : n * X], t.discount, right, start).reshape(n, X)
+        turns: list[None] = []
+        values = solve_discounted(
+            matrix[:, : n * X], t.discount, right, start, lambda _: turns.append(None)
+        ).reshape(n, X)
         self._enlarge(np.abs(values).max(axis=0))
         short = min(
             0.0, float((self._push(action, successor, np.concatenate([values, fixed])) - values).min())
         )
         values += short / (1 - t.rate) * (1 + 1e-9) - 4 * t.rounding * abs(short) / (1 - t.rate)
-        return self._take(nodes, values, action, successor)
+        self._take(nodes, values, action, successor)
+        return 200.0 + 100.0 * n + 0.2 * n * X + len(turns) * (0.004 * matrix.nnz + 0.01 * n * X)
 
     def _nearest(self, nodes: np.ndarray, states: np.ndarray, radius: float) -> np.ndarray:
         """The nearest of `states` [n] to each of `nodes` whose vector is nearly best there, -1 where there is none."""
@@ -193,7 +197,7 @@ class AlphaVectors:
             out[start : start + step] = np.where(distance.min(axis=1) <= radius, nearest, -1)
         return out
 
-    def _take(self, nodes, values, action, successor) -> int:
+    def _take(self, nodes, values, action, successor) -> None:
         """Score the new vectors that gain at their belief; the rest of their controller is kept unscored."""
         g, n = self.graph, len(nodes)
         beliefs = g.beliefs(nodes)
@@ -202,7 +206,7 @@ class AlphaVectors:
         value -= g.tables.rounding * beliefs.dot(self.largest)
         good = value > g.lower.all[nodes] + 1e-4 * (g.upper.all[nodes] - g.lower.all[nodes])
         if not good.any():
-            return 0
+            return
         self._enlarge(np.abs(values).max(axis=0))
         number = self.issued + np.arange(n)
         names = np.concatenate([number, self.name.all])
@@ -216,7 +220,6 @@ class AlphaVectors:
         self.issued += n
         g.lower.all[nodes[good]] = value[good]
         g.best.all[nodes[good]] = number[good]
-        return int(good.sum())
 
     def _block(self, action: int, successor: np.ndarray, count: int) -> sparse.csr_array:
         """P_a Σ_z O_a(z) as a matrix [X, count X] on all vectors, for `successor` [Z]."""

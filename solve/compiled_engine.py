@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import time
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -39,7 +40,8 @@ def ready() -> bool:
 def _directory() -> Path:
     """Where the compiled kernels are kept, by their sources: Numba itself looks at one of the files only."""
     here = Path(__file__).parent
-    texts = [path.read_bytes() for path in sorted(here.glob("compiled_*.py"))]
+    names = ("above", "below", "graph", "round", "state")
+    texts = [(here / f"compiled_{name}.py").read_bytes() for name in names]
     texts += [(here / name).read_bytes() for name in ("belief_graph.py", "plain_rounds.py")]
     digest = hashlib.sha256(b"".join(texts)).hexdigest()[:16]
     given = os.environ.get("NUMBA_CACHE_DIR")
@@ -50,12 +52,21 @@ def _directory() -> Path:
 @cache
 def kernels() -> Any:
     """The module of compiled rounds, compiled now unless this machine has done so before."""
-    config = import_module("numba").config
+    began, config = time.perf_counter(), import_module("numba").config
     before, config.CACHE_DIR = config.CACHE_DIR, str(_directory())
     try:
         return import_module("jatpo.solve.compiled_round")
     finally:
         config.CACHE_DIR = before
+        _spent.append(time.perf_counter() - began)
+
+
+_spent: list[float] = []
+
+
+def compiling_seconds() -> float:
+    """What this process has spent on compiling or loading the kernels."""
+    return sum(_spent)
 
 
 class Compiled:

@@ -227,7 +227,7 @@ def _solve(
                 whole = False
                 state, info = solver.step(problem, key, state)
                 whole = True
-                seconds += time.perf_counter() - began
+                seconds += job.stop.counted(time.perf_counter() - began, info.apart)
             status = info.status or job.stop.reached(info, seconds)
             send(info, seconds)
             if info.note:

@@ -100,8 +100,7 @@ def _improve(state: SearchState, rounds: Plain | Compiled) -> None:
         nodes, rows = _followed(state, rounds, min(IMPROVED // X, max(most, 2)))
         if len(nodes) < 2:
             break
-        state.below.improve(nodes, rows, state.radius * (turn % 2))
-        state.work += 200.0 + 100.0 * len(nodes) + 0.2 * len(nodes) * state.tables.num_states
+        state.work += state.below.improve(nodes, rows, state.radius * (turn % 2))
         refresh_below(state, np.zeros(1, np.int64))
         if turn % 2 == 1:
             paid = state.lower - before >= 1e-2 * state.gap

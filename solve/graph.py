@@ -16,11 +16,13 @@ from jatpo.errors import JatpoError
 from jatpo.evidence import Evidence
 from jatpo.solve import gap_search
 from jatpo.solve.base import Solver
-from jatpo.solve.compiled_engine import available
+from jatpo.solve.compiled_engine import available, compiling_seconds
 from jatpo.solve.problem import Problem, key_words
 from jatpo.solve.search_state import Search, SearchState
 from jatpo.solve.solution import Solution
 from jatpo.solve.stopping import Info, Status, Stop
+
+NOTED = 3.0  # seconds of compiling from which on it is mentioned
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,14 @@ class GraphSearch(Solver):
         del problem
         search = Search(self.width, self.least, self.excess, self.walkers, 0.0, bool(self.compiled))
         seed = int(key_words(key)[-1])
+        before = compiling_seconds()
         gap_search.advance(state, search, seed)
+        apart = compiling_seconds() - before
         status = Status.CONVERGED if state.closed else None
         vectors = state.below.name.size
-        return state, Info(sum(state.rounds), state.backups, vectors, state.lower, state.upper, status)
+        note = f"the search was compiled for this machine in {apart:.0f} s" if apart >= NOTED else ""
+        info = Info(sum(state.rounds), state.backups, vectors, state.lower, state.upper, status, note, apart)
+        return state, info
 
     def solution(self, problem: Problem, state: SearchState) -> Solution:
         """The scored vectors, over all states of the original model."""

@@ -10,6 +10,7 @@ Shapes: A actions, X states, Z observations, E entries (a, x, z, y) of P·O.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -236,14 +237,20 @@ def _slack(t: Tables, values: np.ndarray, change: float) -> float:
 
 
 def solve_discounted(
-    matrix: sparse.csr_array, discount: float, right: np.ndarray, start: np.ndarray | None = None
+    matrix: sparse.csr_array,
+    discount: float,
+    right: np.ndarray,
+    start: np.ndarray | None = None,
+    on_iteration: Callable[[np.ndarray], None] | None = None,
 ) -> np.ndarray:
     """About the solution of v = right + γ matrix v, by iteration from `start`; callers correct what is missing."""
     size = len(right)
     system = sparse.eye_array(size, format="csr") - discount * matrix
     if start is None and size <= DIRECT and matrix.nnz <= FILLED:
         return splu(sparse.csc_array(system)).solve(right)
-    guess, failed = bicgstab(system, right, right if start is None else start, rtol=1e-11, maxiter=300)
+    guess, failed = bicgstab(
+        system, right, right if start is None else start, rtol=1e-11, maxiter=300, callback=on_iteration
+    )
     if failed and start is None and size <= SOLVED and matrix.nnz <= FILLED:
         return splu(sparse.csc_array(system)).solve(right)
     for _ in range(5):

@@ -13,6 +13,7 @@ from jatpo.errors import JatpoError, shown
 
 LIMITS = ("seconds", "gap", "stages")
 SECONDS, GAP = 10.0, 0.01  # of a solve, unless the user says otherwise
+LONG = 20.0  # seconds of a limit from which on compiling counts too
 Settings = Mapping[str, float | str]  # the options of a solver, by name
 
 
@@ -29,6 +30,7 @@ class Info(NamedTuple):
     upper: float
     status: Status | None = None
     note: str = ""
+    apart: float = 0.0  # seconds of the step that went into compiling, once on a machine
 
 
 class Status(enum.Enum):
@@ -78,6 +80,10 @@ class Stop:
                 raise JatpoError(f"{name} must be a finite number of at least 0 (0: no limit), got {value}")
         if self.stages != int(self.stages):
             raise JatpoError(f"stages must be a whole number, got {self.stages}")
+
+    def counted(self, seconds: float, apart: float) -> float:
+        """What counts of a step of `seconds`, of which `apart` went into compiling: all where the limit is long."""
+        return seconds if self.seconds >= LONG else seconds - apart
 
     @property
     def given(self) -> tuple[str, ...]:
