@@ -96,7 +96,7 @@ class Anytime(Solver):
 
     def init(self, problem: Problem, key: Array) -> AnytimeState:
         """The blind policies, or q* where it is attained."""
-        with ahead(problem.compile_backup, *_programs(problem, self)):
+        with ahead(*_programs(problem, self)):
             state = self._first(problem, key_words(key))
             _ = problem.upper_vectors
         return state
@@ -214,9 +214,8 @@ def _programs(problem: Problem, settings: Anytime) -> list[Callable[[], Any]]:
         visited = np.zeros((settings.steps, model.num_states, settings.walkers), model.dtype)
         kept = np.zeros((model.num_states, settings.keep), model.dtype)
         beliefs, loop, *_ = rounds.jit_gather(visited, kept, vectors, blank, marking[0])
-        rounds.jit_take(beliefs, np.zeros(BATCH, np.int32))
-        batch = (BATCH, model.num_states)
-        loop = rounds.jit_join(loop, np.zeros(batch, model.dtype), np.zeros(batch[:1], np.int32), beliefs)
+        columns = rounds.table_of([], settings.steps, settings.walkers)
+        loop, _ = rounds.jit_back_up(loop, model, plan, beliefs, columns, *[np.int32(0)] * 3)
         rounds.finish(loop, beliefs, 0.0, settings.keep)
         guided = noise.guided.shape[2]
         if guided and not plan.reveals:

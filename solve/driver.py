@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -70,22 +70,13 @@ def solve_models(
     if engine is not None:
         found |= _solve_elsewhere(engine, jobs, missing, key, store, on_event, save_every)
         return [found[job.entry] for job in jobs]
-    problems, leads = problems_of(jobs, missing), {job.solver: Lead() for job in missing}
-    tasks = [
-        partial(
-            _solve_and_keep,
-            job,
-            problems[job.number],
-            key,
-            store,
-            save_every,
-            leads[job.solver],
-            done,
-            len(missing),
-        )
-        for done, job in enumerate(missing)
-    ]
-    for job, solution in zip(missing, side_by_side.run(tasks, places(missing), on_event), strict=True):
+    problems, where = problems_of(jobs, missing), places(missing)
+    leads, moved = {job.solver: Lead() for job in missing}, where[0] is not None
+    tasks = []
+    for done, job in enumerate(missing):
+        company = _Company(leads[job.solver], moved, done, len(missing))
+        tasks.append(partial(_solve_and_keep, job, problems[job.number], key, store, save_every, company))
+    for job, solution in zip(missing, side_by_side.run(tasks, where, on_event), strict=True):
         found[job.entry] = solution
     return [found[job.entry] for job in jobs]
 
@@ -154,20 +145,28 @@ def solve_unit(
     return found
 
 
+class _Company(NamedTuple):
+    """The other models: who compiles first, whether each is on a device of its own, and how many there are."""
+
+    lead: Lead
+    moved: bool
+    done: int
+    total: int
+
+
 def _solve_and_keep(
     job: Job,
     problem: Problem,
     key: Array,
     store: Cache | None,
     save_every: float,
-    lead: Lead,
-    done: int,
-    total: int,
+    company: _Company,
     on_event: OnEvent,
 ) -> Solution:
     own = Cache(store.directory, on_event) if store else None
-    problem = problem if jax.config.jax_default_device is None else problem.here()
-    send = _Progress(job.label, done, total, on_event)
+    if company.moved:
+        problem = problem.here()
+    send, lead = _Progress(job.label, company.done, company.total, on_event), company.lead
     return _keep(own, job.entry, _solve(job, problem, key, own, send, save_every, lead))
 
 

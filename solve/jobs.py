@@ -16,6 +16,7 @@ from jatpo.solve.base import Room, Solver
 from jatpo.solve.cache import entry_key
 from jatpo.solve.policy import NEVER
 from jatpo.solve.problem import Problem, key_words, prepare
+from jatpo.solve.side_by_side import Place
 from jatpo.solve.stopping import Stop
 
 
@@ -75,7 +76,7 @@ def _needed(job: Job) -> int:
     return sum(number * each for _, number, each, _ in _rooms(job))
 
 
-def places(missing: Sequence[Job]) -> list[jax.Device | None]:
+def places(missing: Sequence[Job]) -> list[Place]:
     """Where models are solved at once: on every device, as far as memory allows; None stands for the usual device.
 
     A CPU's devices are its cores, and threads on the usual one run on all of them without compiling for each. Models

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -22,6 +22,7 @@ from jatpo.solve.solution import Solution
 from jatpo.solve.stage import Points, StageInfo
 from jatpo.solve.stopping import Info, Status
 
+NUMBERS = ("stages", "backups", "change", "initial")
 GUIDED, ROAMING = 1 << 20, 1 << 21  # the numbers of the walks' random numbers, beyond all stages
 
 jit_stage = jit(stage.stage, static_argnames="batch")
@@ -36,17 +37,13 @@ class PerseusState(NamedTuple):
     stages: int
     backups: int
     change: float  # largest rise of a value in the last stage
+    initial: float  # what the vectors are worth at the initial belief
 
 
 class Compiled(NamedTuple):
     """The programs of a problem, compiled; `InNumPy` has the same for small models."""
 
     problem: Problem
-
-    @property
-    def early(self) -> tuple[Callable[[], Any], ...]:
-        """The backup, which the upper bound needs."""
-        return (self.problem.compile_backup,)
 
     def random_walk(self, uniform: np.ndarray) -> Any:
         """Beliefs [T, X, W] visited with actions at random."""
@@ -129,7 +126,7 @@ class Perseus(Solver):
         vectors = backup.fill(np.full((1, 1), floor), np.zeros(1), len(beliefs), room)
         count = beliefs.shape[1]
         parts = jax.device_put((beliefs, np.full(count, floor), np.zeros(count, np.int32)))
-        return self._ready(problem, PerseusState(vectors, Points(*parts), words, 0, 0, np.inf))
+        return self._ready(problem, PerseusState(vectors, Points(*parts), words, 0, 0, np.inf, problem.floor))
 
     def _ready(self, problem: Problem, state: PerseusState) -> PerseusState:
         self.kernels(problem).compile(state, self.batch)
@@ -150,26 +147,28 @@ class Perseus(Solver):
             return state, self._info(problem, state, Status.CAPACITY_REACHED)
         change, backups = float(info.change), state.backups + int(info.backups)
         status = Status.CONVERGED if thorough and change < self.tolerance else None
-        state = PerseusState(vectors, new, state.words, state.stages + 1, backups, change)
+        state = PerseusState(
+            vectors, new, state.words, state.stages + 1, backups, change, float(info.initial)
+        )
         return state, self._info(problem, state, status)
 
     def _info(self, problem: Problem, state: PerseusState, status: Status | None) -> Info:
         count = int(state.vectors.count)
-        lower = _lower(problem, state)
+        lower = problem.attained(state.initial)
         return Info(state.stages, state.backups, count, lower, problem.upper, status)
 
     def solution(self, problem: Problem, state: PerseusState) -> Solution:
         """The vectors, over all states of the original model."""
         return Solution(
             policy=problem.policy(state.vectors),
-            lower=_lower(problem, state),
+            lower=problem.attained(state.initial),
             upper=problem.upper,
             mean_value=float(np.mean(np.asarray(state.points.value))),
         )
 
     def pack(self, state: PerseusState) -> dict[str, np.ndarray]:
         """All but the belief points, which the key gives again."""
-        numbers = {name: np.asarray(getattr(state, name)) for name in ("stages", "backups", "change")}
+        numbers = {name: np.asarray(getattr(state, name)) for name in NUMBERS}
         points = {"value": np.asarray(state.points.value), "vector": np.asarray(state.points.vector)}
         return backup.pack(state.vectors) | points | numbers
 
@@ -177,16 +176,9 @@ class Perseus(Solver):
         """The state that was packed into `arrays`."""
         words = key_words(key)
         parts = jax.device_put((explore(problem, self, words), arrays["value"], arrays["vector"]))
-        numbers = int(arrays["stages"]), int(arrays["backups"]), float(arrays["change"])
+        known = {"initial": np.asarray(problem.floor), **arrays}  # a state of an earlier version has none
+        numbers = [known[name].item() for name in NUMBERS]
         return self._ready(problem, PerseusState(backup.unpack(arrays), Points(*parts), words, *numbers))
-
-
-def _lower(problem: Problem, state: PerseusState) -> float:
-    """What the vectors are worth at the initial belief."""
-    if not state.stages:
-        return problem.attained(problem.floor)
-    initial = np.asarray(problem.model.initial)[: state.vectors.alpha.shape[1]]
-    return problem.attained(float(np.max(np.asarray(state.vectors.alpha).dot(initial))))
 
 
 def explore(problem: Problem, settings: Perseus, words: np.ndarray) -> np.ndarray:
@@ -198,10 +190,9 @@ def explore(problem: Problem, settings: Perseus, words: np.ndarray) -> np.ndarra
     """
     model, steps, count = problem.model, settings.steps, settings.beliefs
     kernels = settings.kernels(problem)
-    with ahead(*kernels.early):
-        beliefs = points.explore(
-            generator(words, 0), model, count, steps, lambda uniform, _: kernels.random_walk(uniform)
-        )
+    beliefs = points.explore(
+        generator(words, 0), model, count, steps, lambda uniform, _: kernels.random_walk(uniform)
+    )
     real = slice(len(problem.reachable))  # the others only pad the model
     if points.meets_reward(beliefs[real], np.asarray(model.reward)[real]):
         return beliefs

@@ -15,7 +15,7 @@ from jatpo.library import Library
 from jatpo.model import POMDP
 from jatpo.solve import bounds
 from jatpo.solve.alpha_vectors import AlphaVectors
-from jatpo.solve.backup import Plan, RevealingPlan, Vectors, fill, jit_backup
+from jatpo.solve.backup import Plan, RevealingPlan, Vectors
 from jatpo.solve.compiling import jit
 from jatpo.solve.first_bounds import FirstBounds, first_bounds, rounding_of
 from jatpo.solve.policy import Policy
@@ -76,12 +76,6 @@ class Problem:
         """The same problem with its arrays on the default device."""
         model, plan = jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf)), (self.model, self.plan))
         return replace(self, model=model, plan=plan)
-
-    def compile_backup(self) -> None:
-        """Compile the backup of a batch, by running it on blank input."""
-        vectors = fill(np.zeros((1, 1), self.model.dtype), np.zeros(1), self.model.num_states)
-        beliefs = np.zeros((self.model.num_states, BATCH), self.model.dtype)
-        jit_backup(self.model, self.plan, beliefs, vectors)
 
     def policy(self, vectors: Vectors) -> Policy:
         """The vectors in use, over all states of the original model."""

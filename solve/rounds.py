@@ -17,9 +17,8 @@ from jax import Array
 from jatpo import filter
 from jatpo.model import POMDP
 from jatpo.solve import points, stage, upper_bound
-from jatpo.solve.backup import TILE, BlockPlan, Plan, Vectors, grow, jit_backup
+from jatpo.solve.backup import TILE, BlockPlan, Plan, Vectors, backup, grow
 from jatpo.solve.compiling import jit
-from jatpo.solve.policy import NEVER
 from jatpo.solve.problem import BATCH, Problem
 from jatpo.solve.upper_bound import Table
 from jatpo.storage import pick
@@ -49,6 +48,13 @@ class Visited(NamedTuple):
 
     gap: np.ndarray  # [T, W]
     mark: np.ndarray  # [T, W]
+
+
+class RoundInfo(NamedTuple):
+    """What a round did; `full` means that there was no room for more vectors."""
+
+    backups: int
+    full: bool
 
 
 def best(vectors: Vectors, beliefs: Array) -> tuple[Array, Array]:
@@ -162,30 +168,23 @@ def _take(beliefs: Array, columns: Array) -> Array:
     return beliefs[:, columns]
 
 
-def _pack(vectors: Vectors, source: Array, count: Array) -> Vectors:
-    """The vectors at the first `count` of `source` [V], in that order."""
-    used = jnp.arange(source.shape[0], dtype=jnp.int32) < count
-    return Vectors(jnp.where(used[:, None], vectors.alpha[source], NEVER), vectors.action[source], count)
-
-
 jit_walk = jit(_walk)
 jit_gather = jit(_gather)
 jit_take = jit(_take)
-jit_join = jit(stage.join, donate_argnums=0)
-jit_pack = jit(_pack)
 
 
 def thin(loop: stage.Loop) -> stage.Loop:
-    """Only the vectors that are best at some point; which these are is found on the host."""
-    used, place = np.unique(np.asarray(loop.vector), return_inverse=True)
-    source = np.resize(used, loop.vectors.alpha.shape[0]).astype(np.int32)
-    vectors = jit_pack(loop.vectors, source, np.int32(len(used)))
-    return loop._replace(vectors=vectors, vector=jax.device_put(place.astype(np.int32)))
+    """Only the vectors that are best at some point."""
+    vectors, vector = stage.prune(loop.vectors, loop.vector)
+    return loop._replace(vectors=vectors, vector=vector)
+
+
+jit_thin = jit(thin)
 
 
 def finish(loop: stage.Loop, beliefs: Array, offset: float, room: int) -> tuple[Vectors, stage.Points]:
     """The useful vectors and an even sample of the points, `room` of them."""
-    loop, total = thin(loop), beliefs.shape[1]
+    loop, total = jit_thin(loop), beliefs.shape[1]
     stay = (int(offset * total) + np.arange(room) * (total // room)) % total
     value, vector = (jax.device_put(np.asarray(part)[stay]) for part in (loop.value, loop.vector))
     return loop.vectors, stage.Points(jit_take(beliefs, stay.astype(np.int32)), value, vector)
@@ -213,7 +212,7 @@ def play_round(
     table: Table,
     guidance: Guidance,
     capacity: int,
-) -> tuple[Vectors, stage.Points, Table, stage.StageInfo]:
+) -> tuple[Vectors, stage.Points, Table, RoundInfo]:
     """One round: new vectors, the points kept [X, R], the upper bound at visited beliefs, and a report.
 
     Where walkers visit few beliefs repeatedly, these are swept over several times, while values rise.
@@ -230,35 +229,77 @@ def play_round(
         table, bound = upper_bound.tighten(problem, upper, table, visited, lower, tight / 2)
         gap[:, :guided] = bound - lower
     batches = columns_to_back_up(Visited(gap, np.asarray(mark)), kept.shape[1], tight)
+    columns = table_of(batches, visited.shape[0], visited.shape[2])
     sweeps, full = 0, False
     while not full and sweeps * len(batches) < visited.shape[0]:
-        loop, full = _sweep(problem, beliefs, batches, loop, capacity)
+        loop, full = sweep(problem, beliefs, columns, len(batches), loop, capacity)
         sweeps += 1
         before, last = np.asarray(loop.value), before
         if np.max(before - last) < tight / 16:  # as small as two numbers can differ
             break
     new, staying = finish(loop, beliefs, noise.offset, kept.shape[1])
     backups = sweeps * sum(len(columns) for columns in batches)
-    done = jax.device_put((np.max(before - start), np.int32(backups), np.asarray(full)))
-    return new, staying, table, stage.StageInfo(*done)
+    return new, staying, table, RoundInfo(backups, full)
 
 
-def _sweep(
-    problem: Problem, beliefs: Array, batches: list[np.ndarray], loop: stage.Loop, capacity: int
+def table_of(batches: list[np.ndarray], steps: int, walkers: int) -> np.ndarray:
+    """The batches as rows [N, BATCH], with room for as many as a round can have: no program's shape follows them."""
+    table = np.zeros((steps * -(-walkers // BATCH) + 1, BATCH), np.int32)
+    for row, columns in zip(table, batches, strict=False):
+        row[:] = np.resize(columns, BATCH)
+    return table
+
+
+def sweep(
+    problem: Problem, beliefs: Array, columns: np.ndarray, number: int, loop: stage.Loop, capacity: int
 ) -> tuple[stage.Loop, bool]:
-    """Backups at the columns of each of `batches` in turn, and whether there was no room for more vectors."""
-    least, full = int(loop.vectors.count), False
-    for columns in batches:
-        chosen = jit_take(beliefs, np.resize(columns, BATCH).astype(np.int32))
-        alpha, action, _ = jit_backup(problem.model, problem.plan, chosen, loop.vectors)
-        loop = jit_join(loop, alpha, action, beliefs)
+    """Backups at the first `number` rows of `columns` in turn, and whether there was no room for more vectors.
+
+    The host steps in only where vectors are to be dropped or the buffer has to grow.
+    """
+    at, full, least = 0, False, int(loop.vectors.count)
+    while at < number and not full:
+        numbers = (np.int32(each) for each in (at, number, least))
+        loop, done = jit_back_up(loop, problem.model, problem.plan, beliefs, columns, *numbers)
+        at = int(done)
         if int(loop.vectors.count) > least + 2 * TILE:
-            loop = thin(loop)
+            loop = jit_thin(loop)
             least = int(loop.vectors.count)
         loop, full = _with_room(loop, capacity)
-        if full:
-            break
     return loop, full
+
+
+def back_up(
+    loop: stage.Loop,
+    model: POMDP,
+    plan: Plan,
+    beliefs: Array,
+    columns: Array,
+    first: Array,
+    number: Array,
+    least: Array,
+) -> tuple[stage.Loop, Array]:
+    """Backups at the rows of `columns` [n, BATCH] from `first` on, and the row after the last one.
+
+    They end after `number` rows, where two tiles of vectors have come to the `least`, or where the next batch might not
+    fit.
+    """
+    room = loop.vectors.alpha.shape[0]
+
+    def unfinished(carry: tuple[stage.Loop, Array]) -> Array:
+        loop, at = carry
+        count = loop.vectors.count
+        return (at < number) & ((at == first) | ((count <= least + 2 * TILE) & (count + BATCH <= room)))
+
+    def improve(carry: tuple[stage.Loop, Array]) -> tuple[stage.Loop, Array]:
+        loop, at = carry
+        alpha, action, _ = backup(model, plan, beliefs[:, columns[at]], loop.vectors)
+        return stage.join(loop, alpha, action, beliefs), at + 1
+
+    return jax.lax.while_loop(unfinished, improve, (loop, first))
+
+
+jit_back_up = jit(back_up, donate_argnums=0)
 
 
 def _with_room(loop: stage.Loop, capacity: int) -> tuple[stage.Loop, bool]:
@@ -268,5 +309,5 @@ def _with_room(loop: stage.Loop, capacity: int) -> tuple[stage.Loop, bool]:
         return loop, False
     if room < capacity:
         return loop._replace(vectors=grow(loop.vectors, capacity)), False
-    loop = thin(loop)
+    loop = jit_thin(loop)
     return loop, int(loop.vectors.count) + BATCH > room

@@ -19,6 +19,7 @@ from jatpo.events import Event, OnEvent
 
 T = TypeVar("T")
 Task = Callable[[OnEvent], T]
+Place = Any  # a device of JAX, or None for the usual one
 
 
 class _Done(NamedTuple):
@@ -46,8 +47,8 @@ class Lead:
             self._led = True
 
 
-def run(tasks: Sequence[Task[T]], places: Sequence[jax.Device | None], on_event: OnEvent) -> list[T]:
-    """The results of `tasks`, in order; at once run as many as there are `places`, None being the usual device.
+def run(tasks: Sequence[Task[T]], places: Sequence[Place], on_event: OnEvent) -> list[T]:
+    """The results of `tasks`, in order; at once run as many as there are `places`.
 
     An error or an interrupt ends all of them: the function that a task reports to then raises KeyboardInterrupt.
     """
@@ -77,7 +78,7 @@ def run(tasks: Sequence[Task[T]], places: Sequence[jax.Device | None], on_event:
 
 def _start(
     tasks: Sequence[Task[T]],
-    places: Sequence[jax.Device | None],
+    places: Sequence[Place],
     inbox: queue.SimpleQueue[Event | _Done],
     halt: threading.Event,
 ) -> list[threading.Thread]:
@@ -92,7 +93,7 @@ def _start(
         if halt.is_set():
             raise KeyboardInterrupt
 
-    def work(place: jax.Device | None) -> None:
+    def work(place: Place) -> None:
         on_device = contextlib.nullcontext() if place is None else jax.default_device(place)
         with jax.enable_x64(double), on_device, contextlib.suppress(queue.Empty):
             while not halt.is_set():

@@ -9,9 +9,8 @@ cover what a library computes and discards. So such reports are ignored.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -173,7 +172,7 @@ def stage(
     used, vector = _renumbered(vector, count)
     new: Any = np.concatenate(found)[used], np.concatenate(actions)[used].astype(np.int32), len(used)
     after: Any = beliefs, value, vector
-    info: Any = np.max(value - old), backups, count > capacity
+    info: Any = np.max(value - old), backups, count > capacity, np.max(new[0].dot(small.initial))
     return Vectors(*new), Points(*after), StageInfo(*info)
 
 
@@ -182,7 +181,6 @@ class InNumPy:
     """The programs of Perseus for a small model; nothing is compiled."""
 
     small: Small
-    early: ClassVar[tuple[Callable[[], Any], ...]] = ()  # nothing to compile
 
     def random_walk(self, uniform: np.ndarray) -> np.ndarray:
         """Beliefs [T, X, W] visited with actions at random."""

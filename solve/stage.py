@@ -36,6 +36,7 @@ class StageInfo(NamedTuple):
     change: Array  # [] largest rise of a value
     backups: Array  # [] int32
     full: Array  # [] bool
+    initial: Array  # [] what the new vectors are worth at the initial belief
 
 
 class Loop(NamedTuple):
@@ -94,7 +95,8 @@ def stage(
     start = loop_from(none, old._replace(value=jnp.full_like(old.value, -jnp.inf)))
     loop = jax.lax.while_loop(unfinished, improve, start)
     new, index = prune(loop.vectors, loop.vector)
-    info = StageInfo(jnp.max(loop.value - old.value), loop.backups, loop.full)
+    initial = jnp.max(new.alpha @ model.initial)
+    info = StageInfo(jnp.max(loop.value - old.value), loop.backups, loop.full, initial)
     return new, Points(old.beliefs, loop.value, index), info
 
 

@@ -20,7 +20,7 @@ from jatpo.evaluate.noise import make_noise
 from jatpo.evaluate.scenario import Scenario
 from jatpo.library import Library
 from jatpo.mdp import value_iteration
-from jatpo.solve import device_rounds, points, policy, stage
+from jatpo.solve import device_rounds, points, policy, rounds, stage
 from jatpo.solve.backup import backup, fill
 from jatpo.solve.policy import Policy
 from jatpo.solve.problem import prepare
@@ -92,6 +92,18 @@ def test_backup_and_stage(name):
     turn, thorough = jnp.zeros(TRIALS, jnp.float32), jnp.asarray(False)
     lowered(lambda *arguments: stage.stage(*arguments, batch=4), turn, model, plan, known, vectors, thorough)
     lowered(points.random_walk, jnp.zeros((3, 3, TRIALS), jnp.float32), model)
+
+
+@pytest.mark.parametrize("name", ["dense", "blocked"])
+def test_backups_of_a_round(name):
+    (problem,) = prepare([MODELS[name]()])
+    model, plan = problem.model, problem.plan
+    vectors = fill(np.zeros((1, 1), model.dtype), np.zeros(1), model.num_states)
+    held = jnp.full((model.num_states, TRIALS), 1 / model.num_states, jnp.float32)
+    loop = stage.loop_from(vectors, stage.evaluate(vectors, held))
+    columns, numbers = rounds.table_of([], 3, TRIALS), [jnp.int32(0)] * 3
+    lowered(rounds.back_up, loop, model, plan, held, columns, *numbers)
+    lowered(rounds.thin, loop)
 
 
 @pytest.mark.parametrize("belief", [beliefs.Dense(), beliefs.Support(3)])

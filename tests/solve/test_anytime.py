@@ -4,13 +4,15 @@ import jax
 import numpy as np
 import pytest
 
+import random_models
 from jatpo import domains
 from jatpo.errors import JatpoError
 from jatpo.mdp import TIE
-from jatpo.solve import Anytime, Status, rounds
+from jatpo.solve import Anytime, Status, rounds, stage
 from jatpo.solve import anytime as module
-from jatpo.solve.backup import TILE, jit_backup
+from jatpo.solve.backup import TILE, fill, jit_backup
 from jatpo.solve.first_bounds import first_bounds, rounding_of
+from jatpo.solve.problem import prepare
 from oracles import mdp, pomdp_exact
 from random_models import build, example
 from small_pomdps import corridor, revealing, ring, tiger, tiny
@@ -177,10 +179,54 @@ def test_seeds():
     assert first.mean_value != other.mean_value
 
 
+def swept(problem, beliefs, batches, alpha, action, value, vector, room, capacity):
+    """A sweep on the host, batch by batch: joined, dropped and grown in NumPy; and how often each happened."""
+    least, dropped, grown = len(alpha), 0, 0
+    for columns in batches:
+        chosen = beliefs[:, np.resize(columns, 16)]
+        new, act, _ = jit_backup(problem.model, problem.plan, chosen, fill(alpha, action, len(beliefs), room))
+        scores = np.asarray(new) @ beliefs
+        raised = np.flatnonzero(scores.max(axis=0) > value)
+        useful, number = np.unique(scores.argmax(axis=0)[raised], return_inverse=True)
+        value[raised], vector[raised] = scores.max(axis=0)[raised], len(alpha) + number
+        alpha = np.concatenate([alpha, np.asarray(new)[useful]])
+        action = np.concatenate([action, np.asarray(act)[useful]])
+        if len(alpha) > least + 2 * TILE:
+            used, vector = np.unique(vector, return_inverse=True)
+            alpha, action, least, dropped = alpha[used], action[used], len(used), dropped + 1
+        if len(alpha) + 16 > room:
+            assert room < capacity
+            room, grown = min(2 * room, capacity), grown + 1
+    return alpha, action, value, vector, dropped, grown
+
+
+def test_a_sweep_is_that_of_batches_one_by_one(x64):
+    """The compiled one ends where vectors are dropped and where the buffer grows, and continues from there."""
+    random = np.random.default_rng(3)
+    (problem,) = prepare([build(random_models.plain(random, states=24), "dense")])
+    beliefs = random.dirichlet(np.full(24, 0.3), 900).T
+    alpha, action, room = np.full((1, 24), problem.floor), np.zeros(1, np.int32), 256
+    start = np.full(900, problem.floor), np.zeros(900, np.int32)
+    batches = [*np.arange(896).reshape(-1, 16), np.arange(896, 900)]
+    vectors = fill(alpha, action, 24, room)
+    loop = stage.loop_from(vectors, stage.Points(beliefs, *map(jax.numpy.asarray, start)))
+    columns = rounds.table_of(batches, 30, 40)
+    assert len(columns) > len(batches)
+    loop, full = rounds.sweep(problem, beliefs, columns, len(batches), loop, 4096)
+    wanted = swept(problem, beliefs, batches, alpha, action, *map(np.copy, start), room, 4096)
+    assert not full and min(wanted[4:]) > 0
+    count = int(loop.vectors.count)
+    assert count == len(wanted[0])
+    np.testing.assert_allclose(loop.vectors.alpha[:count], wanted[0], rtol=1e-11)
+    np.testing.assert_array_equal(loop.vectors.action[:count], wanted[1])
+    np.testing.assert_allclose(loop.value, wanted[2], rtol=1e-11)
+    np.testing.assert_array_equal(loop.vector, wanted[3])
+
+
 def test_nothing_is_compiled_for_another_model_of_the_shape():
     parts = {**vars(module), **vars(rounds)}
     kernels = [part for name, part in parts.items() if name.startswith("jit_")]
-    assert len(kernels) > 7 and jit_backup in kernels
+    assert len(kernels) > 6 and rounds.jit_back_up in kernels
     models = [build(tiger()), build(tiger(0.7, discount=0.8))]
     settings = changed(SMALL, stages=3)
     for kernel in kernels:
