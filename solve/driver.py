@@ -50,9 +50,11 @@ def solve_models(
 ) -> list[Solution]:
     """Solve each of `models`, with one solver and stop for all or one for each.
 
-    The result for a model is the same alone as among others. With a directory `cache`, finished solutions are loaded
-    and unfinished ones resumed, whose states are saved every `save_every` seconds. Models with equal content are solved
-    once. With an `engine`, each model is a unit of work for one of its workers.
+    The result for a model is the same alone as among others of its shape; padding to a larger one may change the
+    rounding of compiled products. As many are solved at once as there are devices (`jobs.places`). With a directory
+    `cache`, finished solutions are loaded and unfinished ones resumed, whose states are saved every `save_every`
+    seconds. Models with equal content are solved once. With an `engine`, each model is a unit of work for one of its
+    workers.
     """
     seed = seed_of(key)
     jobs = jobs_of(models, solvers, stops, labels, seed)
