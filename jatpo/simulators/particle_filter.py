@@ -197,6 +197,9 @@ class Particles(Representation):
         """Particles [P, ...] after a first step, their weights before and after what is seen, the log evidence []."""
         draw, move, choose = jax.random.split(key, 3)
         states, weights, all_of_them = self._starts(draw, model, action, observation)
+        states = jax.lax.optimization_barrier(
+            states
+        )  # what all start states share is not folded for every candidate
         if all_of_them:
             states, weights = _listed(model, states, weights, action)
         else:
