@@ -303,10 +303,8 @@ def place_for(directory: Path, experiment: str, settings: Mapping[str, Any]) -> 
         found = read_json(directory / MANIFEST)
     except JatpoError:
         found = None
-    if not (
-        is_whole(found) or _is_old(found)
-    ):  # a damaged manifest is set aside when the directory is opened
-        return directory
+    if found is None or not (is_whole(found) or _is_old(found)):
+        return directory  # where a damaged manifest is set aside
     if all(found.get(name) == value for name, value in identity.items()):
         return directory
     return directory.with_name(f"{directory.name}-{hashlib.sha256(_json(identity).encode()).hexdigest()[:8]}")
