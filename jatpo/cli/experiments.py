@@ -202,7 +202,7 @@ def perform(experiment: Experiment, names: Sequence[str] | None, shared: Shared)
     from jatpo.evaluate.experiment import Config, run
     from jatpo.evaluate.results_store import place_for
 
-    if shared.page:
+    if shared.page and shared.page.parent.is_dir():  # a missing directory is made when the page is written
         check_file(shared.page)
     wanted = names_of(shared.agents)
     config = Config(

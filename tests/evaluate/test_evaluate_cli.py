@@ -91,6 +91,8 @@ def test_evaluate_writes_a_page(capsys, tiny, tmp_path):
         "# Results\n\nMade by `jatpo evaluate three-doors --trials 5 --seed 0 --rules as_run"
     )
     assert "## three-doors" in text
+    code, _, err = call(capsys, "evaluate", tiny, "--trials", "5", "-q", "--page", "docs")
+    assert code == 2 and "docs is a directory: name a file in it" in err
 
 
 @pytest.mark.parametrize(
