@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 from jax import Array
 
+from jatpo import memory
 from jatpo.errors import JatpoError
 from jatpo.evidence import Evidence
 from jatpo.solve import gap_search
@@ -23,6 +24,10 @@ from jatpo.solve.solution import Solution
 from jatpo.solve.stopping import Info, Status, Stop
 
 NOTED = 3.0  # seconds of compiling from which on it is mentioned
+WATCHED = 1 << 28  # bytes of a search from which on the free memory is looked at
+NEEDED = (
+    2  # times the bytes of a search that must be free: an array that grows is copied, and so is a saved state
+)
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class GraphSearch(Solver):
         before = compiling_seconds()
         gap_search.advance(state, search, seed)
         apart = compiling_seconds() - before
-        status = Status.CONVERGED if state.closed else None
+        status = Status.CONVERGED if state.closed else Status.MEMORY_FULL if _fills_memory(state) else None
         vectors = state.below.name.size
         note = f"the search was compiled for this machine in {apart:.0f} s" if apart >= NOTED else ""
         info = Info(sum(state.rounds), state.backups, vectors, state.lower, state.upper, status, note, apart)
@@ -91,3 +96,9 @@ class GraphSearch(Solver):
         """The state that was packed into `arrays`."""
         del key
         return SearchState.from_arrays(problem.part.exact(), problem.part.num_observations, arrays)
+
+
+def _fills_memory(state: SearchState) -> bool:
+    """Whether the search has come so close to the free memory that it has to end."""
+    size = state.nbytes
+    return size > WATCHED and NEEDED * size > memory.free_bytes()

@@ -133,6 +133,14 @@ class SearchState:
         )
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays that grow."""
+        parts = (self.graph, self.above, self.below)
+        return sum(
+            pool.room.nbytes for part in parts for pool in vars(part).values() if isinstance(pool, Pool)
+        )
+
+    @property
     def lower(self) -> float:
         return float(self.graph.lower.all[0])
 

@@ -42,6 +42,7 @@ class Status(enum.Enum):
     SWEEPS_DONE = "sweep limit reached"
     TIME_UP = "time limit reached"
     CAPACITY_REACHED = "capacity reached"
+    MEMORY_FULL = "memory limit reached"
     INTERRUPTED = "interrupted"
 
     @property
@@ -58,6 +59,7 @@ class Status(enum.Enum):
 _REMEDIES = {
     Status.SWEEPS_DONE: "raise the number of sweeps of the solver (--set sweeps=N)",
     Status.CAPACITY_REACHED: "raise the capacity of the solver (--set capacity=N)",
+    Status.MEMORY_FULL: "the bounds hold; for nearer ones use a machine with more free memory",
     Status.INTERRUPTED: "give the same command again to resume",
 }
 

@@ -15,6 +15,7 @@ from jatpo.mdp import TIE
 from jatpo.solve import (
     QMDP,
     Anytime,
+    GraphSearch,
     Perseus,
     Request,
     Solution,
@@ -24,6 +25,7 @@ from jatpo.solve import (
     anytime,
     choose,
     default_directory,
+    graph,
     notes,
     perseus,
     rounds,
@@ -339,3 +341,13 @@ def test_a_lower_bound_above_the_upper_is_an_internal_error():
     choice = PERSEUS._replace(solver=WrongBounds(**vars(PERSEUS.solver)))
     with pytest.raises(RuntimeError, match=r"\b2 .*\b1$"):
         solve([build(tiger())], choice, jax.random.key(0))
+
+
+def test_graph_search_ends_before_the_memory_does(monkeypatch):
+    monkeypatch.setattr(graph, "WATCHED", 0)
+    monkeypatch.setattr(graph, "NEEDED", 1 << 60)
+    found = solve([build(tiger())], chosen(GraphSearch, stages=50), jax.random.key(0))
+    assert found[0].status is Status.MEMORY_FULL and found[0].stages == 1
+    assert found[0].lower <= found[0].upper
+    [note] = notes(found, ["tiger"])
+    assert note.startswith("tiger: ") and "memory limit reached" in note
