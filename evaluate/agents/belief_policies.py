@@ -56,8 +56,8 @@ class LikeliestState(BeliefPolicy):
     """The first of the best actions of the most probable state in which the action matters, if the state were known.
 
     Ties are not shared: who leaves a tie to chance goes back and forth where the state is hidden, and who keeps to one
-    direction comes to a wall that reveals where it is. A state in which all actions are as good, such as one in which all
-    is over, says nothing of what to do if it is not the true one.
+    direction comes to a wall that reveals where it is. A state in which all actions are equally good, such as a
+    final one, does not say what to do if it is not the true one.
     """
 
     needs = ("state_actions",)
