@@ -188,7 +188,7 @@ def _restore(folder: Path, snapshot: dict[Path, bytes], touched: Path) -> None:
 
 
 def programs(setting) -> Iterator[str | None]:
-    """A command whose compiled programs were damaged compiles them again, and the next one is not told of it."""
+    """A command whose compiled programs were damaged compiles them again, and the next one prints no note of it."""
     name, number = "loss-bound", 0
     caches = setting.folder / "own-caches"
     first = Place(setting.folder / "first", caches)

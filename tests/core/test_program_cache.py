@@ -48,19 +48,19 @@ def test_a_program_that_was_cut_short_is_compiled_and_kept_again(tmp_path):
 
 
 def test_other_warnings_stay_as_they_are(tmp_path):
-    environment, told = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path)}, []
+    environment, notes = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path)}, []
     for name in ("jit_f-00-cache", "jit_f-01-cache", "jit_ff-00-cache"):
         (tmp_path / name).write_bytes(b"x")
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        renew_unreadable(environment, told.append)
+        renew_unreadable(environment, notes.append)
         warnings.warn(
             "Error writing persistent compilation cache entry for 'jit_f': OSError: disk\nfull", stacklevel=1
         )
     assert [path.name for path in tmp_path.iterdir()] == ["jit_ff-00-cache"]
-    assert len(told) == 1 and "cannot be kept (OSError: disk full)" in told[0]
+    assert len(notes) == 1 and "cannot be kept (OSError: disk full)" in notes[0]
     with pytest.warns(UserWarning, match="something else"), warnings.catch_warnings():
         warnings.simplefilter("always")
-        renew_unreadable(environment, told.append)
+        renew_unreadable(environment, notes.append)
         warnings.warn("something else", stacklevel=1)
-    assert len(told) == 1
+    assert len(notes) == 1
