@@ -179,13 +179,17 @@ def test_seeds():
     assert first.mean_value != other.mean_value
 
 
+# NumPy's product may round otherwise, and the last place decides what is joined.
+jit_scores = jax.jit(jax.numpy.matmul)
+
+
 def swept(problem, beliefs, batches, alpha, action, value, vector, room, capacity):
     """A sweep on the host, batch by batch: joined, dropped and grown in NumPy; and how often each happened."""
     least, dropped, grown = len(alpha), 0, 0
     for columns in batches:
         chosen = beliefs[:, np.resize(columns, 16)]
         new, act, _ = jit_backup(problem.model, problem.plan, chosen, fill(alpha, action, len(beliefs), room))
-        scores = np.asarray(new) @ beliefs
+        scores = np.asarray(jit_scores(new, beliefs))
         raised = np.flatnonzero(scores.max(axis=0) > value)
         useful, number = np.unique(scores.argmax(axis=0)[raised], return_inverse=True)
         value[raised], vector[raised] = scores.max(axis=0)[raised], len(alpha) + number
