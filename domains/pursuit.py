@@ -5,6 +5,7 @@ A state is (teammate minus agent, prey minus agent), each coordinate in -2..2. A
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -196,6 +197,11 @@ def pursuit(
     return Pursuit(task, teammate, size // 2, wrap, path_search, noise, discount).world()
 
 
+def _steps_of(horizon: int) -> Callable[..., int]:
+    """The horizon, in proportion to the distances."""
+    return lambda size=5, **_: -(-horizon * (size - 1) // 4)
+
+
 for name, chosen, noise, horizon, summary in (
     ("pursuit-task", MODELS[:4], 0.2, 75, "two agents corner a prey; its task is unknown"),
     (
@@ -212,6 +218,7 @@ for name, chosen, noise, horizon, summary in (
         summary=summary,
         models=len(chosen),
         horizon=horizon,
+        steps=_steps_of(horizon),
         beliefs=5000,
         labels=_labels,
         as_run={"lineup": chosen, "noise": noise},

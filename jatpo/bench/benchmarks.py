@@ -149,6 +149,17 @@ class ScaleOptions:
     trials: int = option(256, "Trials of each rollout.", 1)
 
 
+@dataclass(frozen=True)
+class KernelOptions:
+    """Operations and bytes of the dominating kernels, the share of this machine's peak, and the limit on a GPU.
+
+    The limits on GPUs are predictions from their data sheets. Times are processor time.
+    """
+
+    size: int = option(32, "Columns and rows of the gridworld whose filter is measured.", 12)
+    repeats: int = option(5, "Runs, of which the fastest counts.", 1)
+
+
 BENCHMARKS: Mapping[str, Benchmark] = {
     each.name: each
     for each in (
@@ -157,6 +168,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         Benchmark("solve", SolverOptions, "jatpo.bench.solver_comparison"),
         Benchmark("evaluate", RolloutOptions, "jatpo.bench.rollout_times"),
         Benchmark("scale", ScaleOptions, "jatpo.bench.scale_times"),
+        Benchmark("kernels", KernelOptions, "jatpo.bench.kernel_costs"),
         Benchmark("learn", GradientOptions, "jatpo.bench.gradient_times"),
     )
 }

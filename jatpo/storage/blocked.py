@@ -379,7 +379,9 @@ class BlockedObservation(Observation):
         )
 
     def _class_likelihood(self, observation: Array) -> Array:
-        return jnp.sum(jnp.where(self.symbol == observation, self.probability, 0), axis=-1)
+        """O(z | class) [C]; a product, since XLA would do a sum anew for every state that looks it up."""
+        seen = jnp.where(self.symbol == observation, self.probability, 0)
+        return seen @ jnp.ones(seen.shape[-1], seen.dtype)
 
     def _class_sums(self, actions: Array, given: Array) -> Array:
         """Sums of the rows of `given` [X, N] over the states of each class: [C, N]. Whole rows are scattered."""

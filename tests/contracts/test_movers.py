@@ -12,7 +12,7 @@ import pytest
 
 from jatpo import filter
 from jatpo.model import POMDP
-from jatpo.storage import MoversTransition
+from jatpo.storage import MoversTransition, two_movers
 from random_models import coordinates, rows
 
 CELLS, ACTIONS, BATCH = 3, 2, 4
@@ -79,6 +79,28 @@ def test_products(seed):
     shares = np.abs(values) / np.abs(values).sum(axis=1, keepdims=True)
     best = np.array([(values.T @ (wanted[0][x][:, None] * shares)).max(axis=0).sum() for x in range(STATES)])
     np.testing.assert_allclose(found["informed_sums"], best, **close)
+
+
+@pytest.mark.parametrize("hubs", [False, True])
+def test_a_few_cells_at_a_time_and_cells_that_many_lead_to(hubs, monkeypatch):
+    cells, random = 7, np.random.default_rng(11)
+    ring = np.roll(np.eye(cells), 1, axis=1)
+    agent = np.stack([0.6 * ring + 0.4 * np.eye(cells), 0.3 * ring.T + 0.7 * np.eye(cells)])
+    if hubs:
+        agent[0] = 0.5 * np.eye(cells) + 0.5 * np.eye(cells)[[2] * cells]
+    teammate, solved = 0.5 * ring + 0.5 * ring.T, random.random((cells, cells)) < 0.3
+    lists = (coordinates(agent), coordinates(teammate[None]))
+    stored = MoversTransition.of_lists(*lists, solved, ACTIONS, np.dtype(np.float32))
+    assert (stored.agent.hub.shape[0] > 0) == hubs
+    monkeypatch.setattr(two_movers, "TOGETHER", 3 * cells * BATCH)  # three cells, three, and the last
+    beliefs = random.random((cells**2 + 1, BATCH)).astype(np.float32)
+    actions = np.array([0, 1, 1, 0], np.int32)
+    wanted = written_out(agent, teammate, solved)
+    found = jax.jit(stored.predict_columns)(beliefs, actions)
+    alone = jax.jit(stored.predict)(beliefs[:, 2], jnp.int32(1))
+    for b, a in enumerate(actions):
+        np.testing.assert_allclose(found[:, b], wanted[a].T @ beliefs[:, b], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(alone, wanted[1].T @ beliefs[:, 2], rtol=1e-5, atol=1e-6)
 
 
 def test_coordinates_are_those_of_the_definition():

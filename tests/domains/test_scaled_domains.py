@@ -42,6 +42,11 @@ def test_goals_and_horizon_grow_with_the_size():
     assert jatpo.load("gridworld:3,size=9").labels == ("goals 8,8 and 2,2",)
     assert domains.get("gridworld").labels(size=5) == domains.get("gridworld").labels()
     assert jatpo.load("gridworld").horizon == 50
+    assert [jatpo.load(f"pursuit-task:0{size}").horizon for size in ("", ",size=5", ",size=7")] == [
+        75,
+        75,
+        113,
+    ]
 
 
 @pytest.mark.parametrize(
