@@ -53,9 +53,9 @@ COLUMNS = (
     "level",
     Column("claimed_lower", format=f".{DIGITS}g", optional=True),
     Column("claimed_upper", format=f".{DIGITS}g", optional=True),
-    Column("wider", "wider by", "+.1e"),
-    Column("solved_seconds", "solved in, s", ".1f", optional=True),
-    Column("seconds", "checked in, s", ".1f"),
+    Column("wider", "wider by", "+.2g"),
+    Column("solved_seconds", "solving, s", ".1f", optional=True),
+    Column("seconds", "checking, s", ".1f"),
 )
 
 

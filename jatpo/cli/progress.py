@@ -79,7 +79,7 @@ class Progress:
             share = int(100 * self._done / self._total)
             parts.insert(0, f"{format_cell(self._done)}/{format_cell(self._total)} ({share} %)")
         elif self._done:
-            parts.insert(0, format_cell(self._done))
+            parts.insert(0, f"{format_cell(self._done)} done")
         parts.append(format_seconds(elapsed))
         if self._total and 0 < self._done < self._total:
             parts.append(f"{format_seconds(elapsed * (self._total - self._done) / self._done)} left")

@@ -98,7 +98,7 @@ class Episode:
         if time == 0 or self.sees == "nothing":
             return None
         if self.state_name(time) == ABSORBING:  # its observation stands for others too
-            return "nothing of note: the episode is over"
+            return "nothing: the episode has ended"
         action = self.action_names[self.actions[time - 1]]
         return observation_words(
             self.observation_names[self.observations[time - 1]], action, self.action_names

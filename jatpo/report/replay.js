@@ -436,7 +436,7 @@
       const picture = this.picture(truth, this.episode.truth);
       picture.show(gone ? this.standing(frame.time) : frame.snapshot, { over: gone });
       picture.node.setAttribute("aria-label", `${truth.title}: ${frame.state}`);
-      truth.text.textContent = frame.state === "absorbing" ? "absorbing: the episode is over" : frame.state;
+      truth.text.textContent = frame.state === "absorbing" ? "absorbing: the episode has ended" : frame.state;
     }
 
     showMind(frame) {
@@ -480,7 +480,7 @@
         fact("Next", order.map(([share, action]) => `${percent(share)} ${action}`).join(", "));
       } else {
         const over = this.episode.steps < this.episode.horizon;
-        fact("Next", over ? "nothing: the episode is over" : "nothing: the time is up");
+        fact("Next", over ? "nothing: the episode has ended" : "nothing: the horizon is reached");
       }
     }
 
@@ -493,7 +493,7 @@
       });
       this.models.chart(frame.time);
       const { entropy } = this.models;
-      entropy.textContent = frame.entropy === null ? "" : `Entropy ${frame.entropy.toFixed(2)} (0 certain, 1 no idea)`;
+      entropy.textContent = frame.entropy === null ? "" : `Entropy ${frame.entropy.toFixed(2)} (0: certain, 1: uniform)`;
     }
   }
 

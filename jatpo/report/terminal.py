@@ -147,5 +147,5 @@ def _bars(episode: Episode, moment: int, width: int, paint: Callable[[str, str],
         name = label if len(label) <= room else f"{label[: room - 1]}…"
         lines.append(f"{'*' if k == episode.truth else ' '} {name.ljust(room)} {bar} {share:6.1%}")
     if episode.entropy is not None:
-        lines.append(f"  entropy {max(episode.entropy[moment], 0.0):.2f} (0 certain, 1 no idea)")
+        lines.append(f"  entropy {max(episode.entropy[moment], 0.0):.2f} (0: certain, 1: uniform)")
     return lines

@@ -24,25 +24,38 @@ SKIP = shutil.ignore_patterns("__pycache__", "*.egg-info", ".venv", ".cache", ".
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The names of the files in a wheel built from a copy of the source tree."""
+    """A wheel built from a copy of the source tree, as (the names of its files, its metadata)."""
     copy, out = tmp_path_factory.mktemp("source") / "jatpo", tmp_path_factory.mktemp("wheel")
     shutil.copytree(ROOT, copy, ignore=SKIP)
     script = f"from setuptools import build_meta; build_meta.build_wheel({str(out)!r})"
     result = subprocess.run([sys.executable, "-c", script], cwd=copy, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     (path,) = out.iterdir()
-    return set(zipfile.ZipFile(path).namelist())
+    with zipfile.ZipFile(path) as archive:
+        return set(archive.namelist()), archive.read(f"jatpo-{__version__}.dist-info/METADATA").decode()
+
+
+def test_a_package_index_shows_the_readme_without_relative_addresses(wheel):
+    """README has one picture and several links that work inside the repository only."""
+    _, metadata = wheel
+    assert "Description-Content-Type: text/markdown" in metadata
+    shown = metadata.split("\n\n", 1)[1]
+    assert "## Quickstart" in shown and "in a clone of this repository" in shown and "docs/results.md" in shown
+    relative = r"\]\((?!https?:)"
+    assert re.search(relative, (ROOT / "README.md").read_text()) and not re.search(relative, shown)
 
 
 def test_the_wheel_has_one_package(wheel):
-    assert {name.split("/")[0] for name in wheel} == {"jatpo", f"jatpo-{__version__}.dist-info"}
+    names, _ = wheel
+    assert {name.split("/")[0] for name in names} == {"jatpo", f"jatpo-{__version__}.dist-info"}
 
 
 def test_the_wheel_has_every_module_and_data_file(wheel):
+    names, _ = wheel
     for package, folder in FOLDERS.items():
         for path in folder.iterdir():
             if path.suffix == ".py" or path.name.endswith(DATA):
-                assert f"{package.replace('.', '/')}/{path.name}" in wheel
+                assert f"{package.replace('.', '/')}/{path.name}" in names
 
 
 def test_every_folder_with_modules_is_a_package():
@@ -139,7 +152,7 @@ def test_the_readme_runs(capsys):
     """And prints what its comments say: the part of each comment in brackets. The quickstart has a test of its own."""
     text = (ROOT / "README.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    code = "".join(["import jax\n", *blocks[1:]])
+    code = "".join(blocks[1:])
     exec(code, {})
     expected = re.findall(r"^print\(.*# (\[.*?\])", code, re.MULTILINE)
     assert expected
