@@ -1,7 +1,7 @@
 """The description of the package: README.md without what only works inside the repository.
 
-Everything else is in pyproject.toml. A package index shows the description on a page of its own, where a picture or link with
-a relative address is broken.
+Everything else is in pyproject.toml. A package index shows the description on a page of its own, where pictures and
+links with a relative address are broken.
 """
 
 import re

@@ -233,29 +233,38 @@ def _solve(
     library = load(stage.source, rules=stage.rules, pool=stage.pool)
     built = time.perf_counter()
     request = stage.request or config.request
-    listen = _solving(f"solving {stage.title}", choose_for(library, request).stop, on_event)
+    listen = _Solving(f"solving {stage.title}", choose_for(library, request).stop, on_event)
     options = SolveOptions(request, directory=config.solutions, on_event=listen, engine=config.engine)
     solved = load_solved(library, agents, options=options)
+    listen.end()
     seconds = {"build": built - began, "solve": time.perf_counter() - built}
     trials = experiment.trials if config.trials is None else config.trials
     return Case(stage, solved, tuple(agents), trials, seconds)
 
 
-def _solving(title: str, stop: Stop, on_event: OnEvent) -> OnEvent:
+class _Solving:
     """A listener that passes on a solver's events with the progress of all models under one title."""
 
-    def listen(event: Event) -> None:
+    def __init__(self, title: str, stop: Stop, on_event: OnEvent) -> None:
+        self._title, self._stop, self._on_event = title, stop, on_event
+        self._total: float | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Pass on a note, or the share of all models that is solved."""
         if event.note:
-            on_event(event)
+            self._on_event(event)
             return
-        now = event.figures
-        limits = [(now.get("seconds", 0), stop.seconds), (now.get("stage", 0), stop.stages)]
+        now, self._total = event.figures, event.total
+        limits = [(now.get("seconds", 0), self._stop.seconds), (now.get("stage", 0), self._stop.stages)]
         inside = max((done / limit for done, limit in limits if limit), default=0.0)
         model = {"model": event.title} if event.title else {}  # none where workers solve several at once
         shown = {**model, **{name: part for name, part in now.items() if name not in UNSHOWN}}
-        on_event(Event(title, event.done + min(inside, 1.0), event.total, shown))
+        self._on_event(Event(self._title, event.done + min(inside, 1.0), event.total, shown))
 
-    return listen
+    def end(self) -> None:
+        """All models are solved, perhaps long before their limits."""
+        if self._total:
+            self._on_event(Event(self._title, self._total, self._total))
 
 
 def _listed(sources: Any) -> Sequence[str | Library] | None:

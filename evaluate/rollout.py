@@ -34,6 +34,7 @@ from jatpo.evaluate.simulated_loop import play_simulators
 from jatpo.evaluate.simulator_scenario import SimulatorScenario
 from jatpo.evaluate.trials import Trials, concatenate, take
 from jatpo.evaluate.turn import check_shapes, complain
+from jatpo.keys import require_key
 from jatpo.library import Library
 
 CHUNK = 128
@@ -172,6 +173,8 @@ def rollout(
 
     `solved` is a `Solved`, or what the agent needs by name.
     """
+    require_key(key)
+    _require_kinds(agent, scenario)
     drawn = cast(Scenario, scenario)  # the callee distinguishes the two kinds by `simulated`
     horizon = drawn.library.horizon if horizon is None else horizon
     count = trials if isinstance(trials, int) else len(trials)
@@ -183,6 +186,16 @@ def rollout(
     numbers = np.unique(wanted // size).tolist()
     parts = [part for _, part in run_chunks(key, agent, drawn, solved, horizon, numbers, record, devices)]
     return take(concatenate(parts), wanted)
+
+
+def _require_kinds(agent: Any, scenario: Any) -> None:
+    """Refuse what is easily given in place of an agent or a scenario: a class, a name, a library."""
+    if isinstance(agent, type) or not hasattr(agent, "act"):
+        given = getattr(agent, "__name__", type(agent).__name__)
+        raise JatpoError(f"agent must be an instance such as jatpo.agents.ATPO(), got {given}")
+    if not hasattr(scenario, "library"):
+        given = type(scenario).__name__
+        raise JatpoError(f"scenario must be jatpo.Scenario(library), which draws the trials, got {given}")
 
 
 def _require(

@@ -109,7 +109,8 @@ class Solved(Mapping[str, Any]):
     def solutions(self) -> tuple[Solution, ...]:
         """The solution of every model; loaded where it has been solved before."""
         require_tables(self.library)
-        labels = [f"{self.library.name} {label}" for label in self.library.labels]
+        name = self.library.name
+        labels = [label if label == name else f"{name} {label}" for label in self.library.labels]
         return self._solve("models", self.library.members, labels)
 
     @property

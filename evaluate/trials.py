@@ -42,6 +42,8 @@ def compare(trials: Mapping[str, Trials], baseline: str = "atpo") -> Table:
 
     All agents must have played the same trials: the same key, scenario and numbers.
     """
+    if not isinstance(trials, Mapping):
+        raise JatpoError(f"trials must be given by agent, as {{'atpo': trials}}, got {type(trials).__name__}")
     if baseline not in trials:
         raise unknown("agent to compare with", baseline, trials)
     base = trials[baseline]

@@ -95,10 +95,9 @@ def check_shapes(agent: Agent, context: Context, seen: tuple[Array | None, Array
     memory, probabilities, after, report = _one_turn.eval_shape(agent, context, seen, trials)
     num_actions = context.actions.shape[0]
     if getattr(probabilities, "shape", None) != (num_actions, trials):
-        given = _shape(probabilities)
         raise JatpoError(
-            f"agent '{agent.name}' gives probabilities of shape {given} for {num_actions} actions and "
-            f"{trials} trials: `act` must return [{num_actions}] for a trial, the trial being the last axis"
+            f"agent '{agent.name}' gives {_shape(probabilities)} for {num_actions} actions and {trials} trials: `act` "
+            f"must return an array of shape [{num_actions}] for each trial, with the trial on the last axis"
         )
     if not jnp.issubdtype(probabilities.dtype, jnp.floating):
         raise JatpoError(
@@ -109,7 +108,9 @@ def check_shapes(agent: Agent, context: Context, seen: tuple[Array | None, Array
 
 
 def _shape(value: Any) -> str:
-    return str(list(value.shape)) if hasattr(value, "shape") else str(jax.tree.structure(value))
+    if hasattr(value, "shape"):
+        return f"probabilities of shape {list(value.shape)}"
+    return f"{type(value).__name__} in place of an array of probabilities"
 
 
 def _check_memory(agent: Agent, before: Memory, after: Memory) -> None:

@@ -11,6 +11,7 @@ from jax import Array
 
 from jatpo import memory
 from jatpo.errors import JatpoError
+from jatpo.keys import require_key
 from jatpo.model import POMDP
 from jatpo.solve.base import Room, Solver
 from jatpo.solve.cache import entry_key
@@ -56,7 +57,8 @@ def jobs_of(
 
 def seed_of(key: Array) -> int:
     """The seed that `key` was made of, or the number that its words are."""
-    return sum(int(word) << 32 * place for place, word in enumerate(reversed(key_words(key))))
+    words = key_words(require_key(key))
+    return sum(int(word) << 32 * place for place, word in enumerate(reversed(words)))
 
 
 def require_room(job: Job) -> None:

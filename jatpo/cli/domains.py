@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from jatpo.domains.scene import Scene
 
 COMPARE_NOTES = """
-teammate: states in which it acts differently; rewards: states; dynamics, sensors: rows (action, state);
-max: largest total variation (rewards: largest difference); evidence: can any history distinguish the two?
-(never also if their states are only numbered differently; unknown: no history that was compared distinguishes them, and
-the models are too large to compare all)
+teammate: states in which it acts differently; rewards: states; dynamics, sensors: rows (action, state)
+max: largest total variation (rewards: largest difference)
+evidence: whether any history distinguishes the two models; never: none does, or their states only have other numbers; \
+unknown: none of those that were compared does, and the models are too large to compare all
 """
 
 

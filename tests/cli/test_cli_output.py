@@ -87,7 +87,7 @@ def test_progress_without_a_total():
     with Progress("reading", stream=stream, clock=clock) as progress:
         progress(Event(done=4, figures={"lines": 10}))
         clock.now += 3
-    assert stream.getvalue() == "reading: 4, lines 10, 3 s\n"
+    assert stream.getvalue() == "reading: 4 done, lines 10, 3 s\n"
 
 
 def test_an_event_may_change_the_title_and_a_note_is_a_line():

@@ -40,7 +40,9 @@ def test_a_package_index_shows_the_readme_without_relative_addresses(wheel):
     _, metadata = wheel
     assert "Description-Content-Type: text/markdown" in metadata
     shown = metadata.split("\n\n", 1)[1]
-    assert "## Quickstart" in shown and "in a clone of this repository" in shown and "docs/results.md" in shown
+    assert (
+        "## Quickstart" in shown and "in a clone of this repository" in shown and "docs/results.md" in shown
+    )
     relative = r"\]\((?!https?:)"
     assert re.search(relative, (ROOT / "README.md").read_text()) and not re.search(relative, shown)
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -19,6 +20,7 @@ from jatpo.evaluate import loops, rollout, world
 from jatpo.evaluate.agents import ATPO, BOPA, Informed, Random, RandomPicker, ValueIteration, catalogue
 from jatpo.evaluate.noise import STREAMS, make_noise
 from jatpo.evaluate.scenario import Scenario, draw
+from jatpo.evaluate.trials import compare
 from jatpo.library import Library
 from jatpo.mdp import TIE, value_iteration_library
 from jatpo.solve.policy import Policy, stack
@@ -332,6 +334,19 @@ def test_errors_name_the_remedy():
         ready(examples(2), size=5)
     with pytest.raises(JatpoError, match="at least 2 models"):
         ready(examples(1), leave_out=True)
+    play = partial(rollout.rollout, trials=1)
+    with pytest.raises(JatpoError, match=r"as jax.random.key\(0\) makes it, got a value of type int"):
+        play(0, Random(), task.scenario)
+    with pytest.raises(JatpoError, match="got an array of \\(2,\\) keys"):
+        play(jax.random.split(jax.random.key(0)), Random(), task.scenario)
+    with pytest.raises(JatpoError, match=r"must be an instance .* got Random"):
+        play(jax.random.key(0), Random, task.scenario)
+    with pytest.raises(JatpoError, match=r"must be an instance .* got str"):
+        play(jax.random.key(0), "random", task.scenario)
+    with pytest.raises(JatpoError, match=r"must be jatpo.Scenario\(library\).* got Library"):
+        play(jax.random.key(0), Random(), task.library)
+    with pytest.raises(JatpoError, match="must be given by agent"):
+        compare([])
 
 
 def test_compiling_once_for_new_keys_parameters_priors_and_the_three_mixtures():
