@@ -16,6 +16,7 @@ from jax import Array
 
 from jatpo.errors import JatpoError
 from jatpo.evidence import Evidence
+from jatpo.solve.clock import Clock
 from jatpo.solve.stopping import LIMITS, Info, Stop
 
 if TYPE_CHECKING:
@@ -56,6 +57,11 @@ class Solver(Protocol):
     def step(self, problem: Problem, key: Array, state: Any) -> tuple[Any, Info]:
         """The state after one stage or round, and a report of it."""
         ...
+
+    def step_within(self, problem: Problem, key: Array, state: Any, clock: Clock) -> tuple[Any, Info]:
+        """The same; a solver whose steps are long turns back when `clock` says so."""
+        del clock
+        return self.step(problem, key, state)
 
     def solution(self, problem: Problem, state: Any) -> Solution:
         """Policy and bounds; the driver adds status, seconds, seed and settings."""

@@ -22,7 +22,10 @@ from jatpo.solve.compiled_state import (
     VERSION,
     WORK,
     kernel,
+    once,
     room_for_point,
+    time_is_up,
+    turns_back,
 )
 from jatpo.solve.plain_rounds import RELEVANT
 
@@ -74,7 +77,7 @@ def refresh_above(s, node, tolerance):
     s.upper_stamp[node], s.corner_stamp[node] = s.sizes[ISSUED], s.sizes[VERSION]
 
 
-@kernel
+@once
 def _scan(s, node, base, begin, tolerance):
     """Lower `given` of `node` by the points from `begin` on, noting who gave it."""
     first, count, size = s.first[node], s.count[node], s.sizes[POINTS]
@@ -138,7 +141,7 @@ def back_up_above(s, node):
         done[a] = False
     while True:
         a = best_action(s, node)
-        if done[a]:
+        if done[a] or time_is_up(s):
             break
         done[a] = True
         row = s.row[node, a]
@@ -160,7 +163,7 @@ def best_action(s, node):
     return best
 
 
-@kernel
+@once
 def _refresh_children(s, row, tolerance):
     """Refresh the children whose gap matters to their parent."""
     least, most = RELEVANT * gap_of(s), s.figures[FIRST_GAP]
@@ -183,7 +186,7 @@ def lower_node(s, node):
             _add_point(s, node)
 
 
-@kernel
+@once
 def _move_corner(s, node):
     first = s.first[node]
     x = s.states[first]
@@ -192,7 +195,7 @@ def _move_corner(s, node):
         s.wanted[x], s.corner_node[x] = value, node
 
 
-@kernel
+@once
 def _add_point(s, node):
     """A point at `node`, instead of the one that it had."""
     size = s.sizes[POINTS]
@@ -258,7 +261,7 @@ def move_point(s, old, new):
     )
 
 
-@kernel
+@once
 def sweep(s):
     """Back up the whole graph from cached bounds, up to three times while it pays."""
     for _ in range(3):
@@ -270,7 +273,7 @@ def sweep(s):
             if s.expanded[node]:
                 s.upper[node] = min(s.upper[node], s.action_upper[node, best_action(s, node)])
         s.figures[WORK] += 0.01 * s.sizes[EDGES]
-        if before - s.upper[0] < 1e-4 * gap_of(s):
+        if before - s.upper[0] < 1e-4 * gap_of(s) or turns_back(s):
             break
     publish(s)
 
@@ -283,13 +286,15 @@ def publish(s):
             lower_node(s, node)
 
 
-@kernel
+@once
 def prune_points(s):
     """Drop the points that the others, at their beliefs, bound at least as well, young ones first."""
     size = s.sizes[POINTS]
     for j in range(size - 1, -1, -1):
         if s.node[j] < 0 or s.drop[j] == 0.0:
             s.node[j] = -1
+            continue
+        if turns_back(s):
             continue
         if _dominated(s, j):
             s.drop[j], s.node[j] = 0.0, -1
@@ -301,7 +306,7 @@ def prune_points(s):
     s.sizes[POINTS] = kept
 
 
-@kernel
+@once
 def _dominated(s, j):
     """Whether some other point bounds the belief of point `j` at least as well."""
     node = s.node[j]

@@ -17,7 +17,9 @@ from jatpo.solve.compiled_state import (
     VECTORS,
     WORK,
     kernel,
+    once,
     room_for_vector,
+    turns_back,
 )
 
 
@@ -66,7 +68,7 @@ def best_below(s, node):
     return chosen, most
 
 
-@kernel
+@once
 def back_up_below(s, node):
     """Add the vector of the best row of `node`, if it gains."""
     row, value = best_below(s, node)
@@ -82,7 +84,7 @@ def back_up_below(s, node):
         _add(s, node, action, least)
 
 
-@kernel
+@once
 def _follow(s, node, row):
     """For each observation the position of the vector to continue with, in `follow`."""
     size = s.sizes[VECTORS]
@@ -93,7 +95,7 @@ def _follow(s, node, row):
         s.follow[s.seen[e]] = position(s.name, size, s.best[s.child[e]])
 
 
-@kernel
+@once
 def _plan(s, action):
     """R_a + γ P_a Σ_z O_a(z) α_z lowered by its rounding, in `plan`; α_z are named by `follow`."""
     X, discount = len(s.plan), s.figures[DISCOUNT]
@@ -114,7 +116,7 @@ def _plan(s, action):
     s.figures[WORK] += 0.002 * (o_first[action * X + X] - o_first[action * X])
 
 
-@kernel
+@once
 def _add(s, node, action, least):
     """Score the vector in `plan`, if it gives more than `least` at `node`."""
     plan, largest = s.plan, s.largest
@@ -139,7 +141,7 @@ def _add(s, node, action, least):
     _enlarge(s)
 
 
-@kernel
+@once
 def _enlarge(s):
     """Keep `largest` above all vectors, and `slack` above the rounding of a backup of them."""
     plan, largest, enough = s.plan, s.largest, True
@@ -157,9 +159,9 @@ def _enlarge(s):
         s.slack[a, x] = 2 * s.figures[ROUNDING] * (abs(s.reward[a, x]) + s.figures[DISCOUNT] * expected)
 
 
-@kernel
+@once
 def refresh_visited(s):
     """Score the nodes that were backed up, but for the corners that were not visited."""
     for node in range(s.sizes[NODES]):
-        if s.expanded[node] and s.lower_stamp[node] > 0:
+        if s.expanded[node] and s.lower_stamp[node] > 0 and not turns_back(s):
             refresh_below(s, node)

@@ -42,7 +42,7 @@ def _directory() -> Path:
     here = Path(__file__).parent
     names = ("above", "below", "graph", "round", "state")
     texts = [(here / f"compiled_{name}.py").read_bytes() for name in names]
-    texts += [(here / name).read_bytes() for name in ("belief_graph.py", "plain_rounds.py")]
+    texts += [(here / name).read_bytes() for name in ("belief_graph.py", "clock.py", "plain_rounds.py")]
     digest = hashlib.sha256(b"".join(texts)).hexdigest()[:16]
     given = os.environ.get("NUMBA_CACHE_DIR")
     root = Path(given) if given else user_cache() / f"kernels-{platform.node() or 'here'}"
@@ -73,6 +73,7 @@ class Compiled:
     """What compiled code needs beside a search: the model as it is read there, and room to work in."""
 
     def __init__(self, state: SearchState) -> None:
+        kernels()
         self.names = import_module("jatpo.solve.compiled_state")
         t, g = state.tables, state.graph
         A, X = t.reward.shape
@@ -159,7 +160,7 @@ class Compiled:
         below.largest, below.slack = np.array(below.largest), np.ascontiguousarray(below.slack)
         fixed = self.fixed | {
             "corners": above.corners, "wanted": above.wanted, "corner_node": above.corner_node,
-            "largest": below.largest, "slack": below.slack,
+            "largest": below.largest, "slack": below.slack, "hand": state.clock.hand,
         }  # fmt: skip
         n = self.names
         g = state.graph

@@ -19,6 +19,7 @@ from jatpo.solve.compiled_state import (
     WORK,
     kernel,
     longer,
+    once,
     room_for_edge,
     room_for_node,
     room_for_row,
@@ -93,7 +94,7 @@ def expand(s, node, action):
     return row
 
 
-@kernel
+@once
 def _predict(s, node, action):
     """Σ_x b(x) P(y | x, a) in `mass` at the first of `touched`, in order; (reward, sum for the rounding, entries)."""
     X = len(s.mass)
@@ -121,7 +122,7 @@ def _predict(s, node, action):
     return gain, error + 2 * s.figures[DISCOUNT] * arrived, count
 
 
-@kernel
+@once
 def _observe(s, action, count):
     """Split `mass` by observation into `joint_state`, `joint_weight`: z in order of `met`, each up to `place[z]`.
 
@@ -164,7 +165,7 @@ def _observe(s, action, count):
     return seen, entries
 
 
-@kernel
+@once
 def _successor(s, begin, end, z):
     """Add the edge of observation `z` to the successor in entries `begin` to `end`; returns what it was charged."""
     states, weights, corners = s.joint_state, s.joint_weight, s.corners
@@ -190,7 +191,7 @@ def _successor(s, begin, end, z):
     return charge + kept * extra
 
 
-@kernel
+@once
 def _place(s, begin, end):
     """A node for the belief in entries `begin` to `end`, found or new: (node, w, e) with V(b) ≤ w V(node) + e."""
     signature, digest = _sign(s, begin, end)
@@ -217,7 +218,7 @@ def _place(s, begin, end):
     return node, share, extra
 
 
-@kernel
+@once
 def _shared(s, begin, end, node):
     """The largest r with b ≥ r b' for the belief in the entries and that of `node`; 0 if their supports differ."""
     if s.count[node] != end - begin:
@@ -230,7 +231,7 @@ def _shared(s, begin, end, node):
     return least
 
 
-@kernel
+@once
 def _sign(s, begin, end):
     """Signature of the support and hash of the rounded weights."""
     signature, digest = np.uint64(0), np.uint64(0)
@@ -270,7 +271,7 @@ def index(s):
     s.sizes[INDEXED] = size
 
 
-@kernel
+@once
 def _add(s, begin, end, signature, digest):
     """A new node with the informed bound above; returns its number."""
     size = end - begin

@@ -32,13 +32,16 @@ from jatpo.solve.compiled_state import (
     kernel,
     leave,
     longer,
+    once,
+    time_is_up,
+    turns_back,
 )
 from jatpo.solve.plain_rounds import COMMIT, LATER, NEXT, STRAY
 
 TRIAL, WALK, BACK_UP, SWEEP, PUBLISH, PRUNE, REFRESH, BELOW = range(8)  # what `run` does
 
 
-@kernel
+@once
 def trial(s, target, limit, end, width, least):
     """Go down by what is best above; the nodes of all levels, and where each level begins."""
     nodes, starts, levels, size = np.zeros(64, np.int64), np.zeros(64, np.int64), 0, 1
@@ -46,12 +49,14 @@ def trial(s, target, limit, end, width, least):
     reach[0] = 1.0
     child, score, arrive = np.empty(width, np.int64), np.empty(width), np.empty(width)
     begin = 0
-    while begin < size and levels < limit and s.figures[WORK] < end:
+    while begin < size and levels < limit and s.figures[WORK] < end and not turns_back(s):
         levels += 1
         if levels + 1 > len(starts):
             starts = longer(starts, levels + 1)
         starts[levels] = size
         for i in range(begin, size):
+            if turns_back(s):
+                break
             back_up_above(s, nodes[i])
         kept = 0
         least_gap = target * s.figures[DISCOUNT] ** -levels
@@ -70,7 +75,7 @@ def trial(s, target, limit, end, width, least):
     return nodes, starts, levels
 
 
-@kernel
+@once
 def _candidates(s, node, reach, least_gap, child, score, arrive, kept):
     """Enter the children of `node` among the `kept` best ones so far; how many there are now."""
     best = best_action(s, node)
@@ -89,7 +94,7 @@ def _candidates(s, node, reach, least_gap, child, score, arrive, kept):
     return kept
 
 
-@kernel
+@once
 def _enter(node, worth, there, child, score, arrive, kept):
     """Keep `node` in order of its worth, once."""
     at = kept
@@ -113,25 +118,27 @@ def _enter(node, worth, there, child, score, arrive, kept):
     return kept
 
 
-@kernel
+@once
 def walk(s, uniform, upward, end):
     """Walks by `uniform` [T, 3, N], the first `upward` of them by what is best above, the others by their vectors."""
     T, _, N = uniform.shape
     nodes, starts, levels, size = np.empty(T * N, np.int64), np.zeros(T + 1, np.int64), 0, 0
     at = np.zeros(N, np.int64)
-    while levels < T and s.figures[WORK] < end:
+    while levels < T and s.figures[WORK] < end and not turns_back(s):
         for i in range(N):
             if not _among(nodes, starts[levels], size, at[i]):
                 nodes[size] = at[i]
                 size += 1
         starts[levels + 1] = size
         for i in range(N):
+            if turns_back(s):
+                break
             at[i] = _step(s, at[i], i < upward, uniform, levels, i)
         levels += 1
     return nodes, starts, levels
 
 
-@kernel
+@once
 def _among(nodes, begin, end, node):
     """Whether `node` is one of `nodes`."""
     for i in range(begin, end):  # noqa: SIM110 - Numba compiles no generator
@@ -140,7 +147,7 @@ def _among(nodes, begin, end, node):
     return False
 
 
-@kernel
+@once
 def _step(s, node, upward, uniform, t, i):
     """The node that follows `node` for walker `i` at step `t`."""
     refresh_below(s, node)
@@ -167,7 +174,7 @@ def _step(s, node, upward, uniform, t, i):
     return s.child[end - 1] if end > begin else node
 
 
-@kernel
+@once
 def _action_below(s, node):
     """The action of the best vector at `node`."""
     low, high, best = 0, s.sizes[VECTORS], s.best[node]
@@ -186,6 +193,8 @@ def back_up(s, nodes, starts, levels, tolerance):
     commit(s, tolerance)
     for level in range(levels - 1, -1, -1):
         for i in range(starts[level], starts[level + 1]):
+            if level > 0 and time_is_up(s):
+                break
             back_up_above(s, nodes[i])
             back_up_below(s, nodes[i])
         commit(s, COMMIT * gap_of(s))
@@ -216,6 +225,8 @@ def run(arrays, what, whole, real, uniform):
         back_up(s, nodes, starts, levels, real[-1])
     elif what == BACK_UP:
         for node in whole:
+            if turns_back(s):
+                break
             back_up_above(s, node)
         commit(s, real[-1])
     elif what == SWEEP:

@@ -10,6 +10,8 @@ import numpy as np
 from numba import boolean, float64, int32, int64, njit, types, uint64
 from numba.experimental import structref
 
+from jatpo.solve.clock import END, ON
+
 F1, F2, I1, I2, U1, B1 = float64[::1], float64[:, ::1], int64[::1], int64[:, ::1], uint64[::1], boolean[::1]
 GROWN = {
     "first": I1, "count": I1, "signature": U1, "digest": U1, "upper": F1, "lower": F1, "best": I1, "magnitude": F1,
@@ -27,7 +29,7 @@ FIXED = {
     "p_first": I1, "p_state": I1, "p": F1, "o_first": I1, "o_seen": I1, "o": F1, "reward": F2, "informed": F2,
     "state_magnitude": F1, "bit": U1, "hash": U1,
     "dense": F1, "mass": F1, "marked": B1, "touched": I1, "total": F1, "place": I1, "met": I1,
-    "follow": I1, "arrived": F1, "plan": F1, "done": B1,
+    "follow": I1, "arrived": F1, "plan": F1, "done": B1, "hand": I1,
 }  # fmt: skip
 # Positions in `sizes`: of nodes, entries, rows, edges, points, scored vectors; vectors and points so far; ...
 NODES, ENTRIES, ROWS, EDGES, POINTS, VECTORS, NAMES, ISSUED, VERSION, INDEXED, BACKUPS, COUNTERS = range(12)
@@ -35,7 +37,9 @@ WORK, FIRST_GAP, DISCOUNT, ROUNDING, FIGURES = range(5)  # positions in `figures
 
 GROWN_TYPE, TYPE = types.Tuple(tuple(GROWN.values())), types.Tuple((*GROWN.values(), *FIXED.values()))
 
-kernel = njit(error_model="numpy", nogil=True)
+_OPTIONS = {"error_model": "numpy", "nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+kernel = njit(**_OPTIONS)
+once = njit(**_OPTIONS, inline="always")  # called at one place: becomes part of its caller, compiled with it
 
 
 @structref.register
@@ -51,6 +55,18 @@ structref.define_constructor(State, _StateType, [*GROWN, *FIXED])
 
 
 @kernel
+def turns_back(s):
+    """Whether half of the time has passed."""
+    return s.hand[0] != ON
+
+
+@kernel
+def time_is_up(s):
+    """Whether all of it is."""
+    return s.hand[0] == END
+
+
+@once
 def leave(s):
     """The arrays that may have been replaced."""
     return (
@@ -81,7 +97,7 @@ def taller(array, size):
     return out
 
 
-@kernel
+@once
 def room_for_node(s, entries):
     """Make room for one more node with so many `entries`."""
     n = s.sizes[NODES] + 1
@@ -97,7 +113,7 @@ def room_for_node(s, entries):
         s.states, s.weights = longer(s.states, size), longer(s.weights, size)
 
 
-@kernel
+@once
 def room_for_row(s):
     """Make room for one more row."""
     n = s.sizes[ROWS] + 1
@@ -111,7 +127,7 @@ def room_for_row(s):
         s.row_constant = longer(s.row_constant, n)
 
 
-@kernel
+@once
 def room_for_edge(s):
     """Make room for one more edge."""
     n = s.sizes[EDGES] + 1
@@ -119,7 +135,7 @@ def room_for_edge(s):
         s.child, s.weight, s.seen = longer(s.child, n), longer(s.weight, n), longer(s.seen, n)
 
 
-@kernel
+@once
 def room_for_point(s):
     """Make room for one more point."""
     n = s.sizes[POINTS] + 1
@@ -134,7 +150,7 @@ def room_for_point(s):
         s.top_weight = longer(s.top_weight, n)
 
 
-@kernel
+@once
 def room_for_vector(s):
     """Make room for one more vector."""
     n = s.sizes[VECTORS] + 1

@@ -226,7 +226,7 @@ def _solve(
             began = time.perf_counter()
             with interrupts.deferred():  # a step may change its state in place
                 whole = False
-                state, info = solver.step(problem, key, state)
+                state, info = solver.step_within(problem, key, state, job.stop.clock(seconds))
                 whole = True
                 seconds += job.stop.counted(time.perf_counter() - began, info.apart)
             status = info.status or job.stop.reached(info, seconds)

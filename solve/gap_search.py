@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from jatpo.errors import JatpoError
-from jatpo.solve.compiled_engine import Compiled, available
+from jatpo.solve.clock import Clock
+from jatpo.solve.compiled_engine import Compiled, available, compiling_seconds
 from jatpo.solve.plain_rounds import Plain, refresh_below
 from jatpo.solve.search_state import Search, SearchState
 from jatpo.solve.settling import settle
@@ -40,14 +41,26 @@ class Round(NamedTuple):
     work: float
 
 
-def advance(state: SearchState, search: Search, seed: int) -> Round:
-    """One trial or walk, with what follows from it."""
-    before = state.gap
-    if before <= search.gap or state.closed:
+def advance(state: SearchState, search: Search, seed: int, clock: Clock | None = None) -> Round:
+    """One trial or walk, with what follows from it; with a `clock` it ends when the time is up, with what it has."""
+    if state.gap <= search.gap or state.closed:
         return Round(state.lower, state.upper, "none", 0, 0.0)
-    work = state.work
-    kind = _choose(state)
+    state.clock = clock or Clock()
+    before = compiling_seconds()
     rounds = _rounds(state, search)
+    state.clock.add(compiling_seconds() - before)
+    with state.clock.running():
+        done = _advance(state, search, rounds, seed)
+    if state.upper < state.lower:
+        raise JatpoError(
+            f"internal error: the upper bound {state.upper} is below the lower bound {state.lower}"
+        )
+    return done
+
+
+def _advance(state: SearchState, search: Search, rounds: Plain | Compiled, seed: int) -> Round:
+    before, work = state.gap, state.work
+    kind = _choose(state)
     tolerance = MOVED * before
     end = work + _allowance(state)
     if kind == 0:
@@ -58,20 +71,17 @@ def advance(state: SearchState, search: Search, seed: int) -> Round:
         steps = int(min(200, 40 * 1.3 ** min(state.rounds[1], 40)))
         upward = search.walkers if state.rounds[1] == 0 else max(1, search.walkers // 4)
         depth = rounds.walk(state, search, random, steps, upward, end, tolerance)
-    if state.upkeep <= UPKEEP * state.work:
+    if state.upkeep <= UPKEEP * state.work and not state.clock.hand[0]:
         _keep_up(state, rounds, tolerance)
-    if state.improving <= SHARE * state.work:
+    if state.improving <= SHARE * state.work and not state.clock.hand[0]:
         _improve(state, rounds)
     state.rounds[kind] += 1
-    spent = state.work - work
+    spent = max(state.work - work, 1.0)
     gain = max(before - state.gap, 0.0) / before / spent
     old = state.earned[kind]
     state.earned[kind] = gain if np.isinf(old) else 0.7 * old + 0.3 * gain
-    _prune(state, rounds)
-    if state.upper < state.lower:
-        raise JatpoError(
-            f"internal error: the upper bound {state.upper} is below the lower bound {state.lower}"
-        )
+    if not state.clock.hand[0]:
+        _prune(state, rounds)
     return Round(state.lower, state.upper, ("trial", "walk")[kind], depth, spent)
 
 
@@ -96,6 +106,8 @@ def _improve(state: SearchState, rounds: Plain | Compiled) -> None:
     begin, X = state.work, state.tables.num_states
     most = int(max(BRIEF, ROUND * begin) / (100 + 0.2 * X))
     for turn in range(8):
+        if state.clock.hand[0]:
+            break
         before = state.lower
         nodes, rows = _followed(state, rounds, min(IMPROVED // X, max(most, 2)))
         if len(nodes) < 2:
@@ -117,7 +129,7 @@ def _followed(state: SearchState, rounds: Plain | Compiled, most: int) -> tuple[
     fresh = np.zeros(1, np.int64)
     reach[0] = 1.0
     count = 0
-    while len(fresh) and count < most:
+    while len(fresh) and count < most and not state.clock.hand[0]:
         nodes, found = rounds.best_below(state, fresh)
         rows[nodes] = found
         count += len(nodes)
@@ -137,7 +149,7 @@ def _keep_up(state: SearchState, rounds: Plain | Compiled, tolerance: float) -> 
     if len(state.corners):
         rounds.back_up_above(state, state.corners, tolerance)
     rounds.sweep(state)
-    settled = settle(state.graph)
+    settled = np.zeros(0) if state.clock.hand[0] else settle(state.graph)
     if len(settled):
         state.work += 100.0 + 0.3 * len(settled)
         rounds.publish(state)
@@ -152,7 +164,8 @@ def _prune(state: SearchState, rounds: Plain | Compiled) -> None:
         state.above.pruned_at = int(1.3 * state.above.number.size) + 64
     if state.below.name.size > state.below.pruned_at:
         rounds.refresh_visited(state)
-        state.below.prune()
+        if not state.clock.hand[0]:  # all of them have been refreshed
+            state.below.prune()
 
 
 def _rounds(state: SearchState, search: Search) -> Plain | Compiled:

@@ -17,6 +17,7 @@ from jatpo.errors import JatpoError
 from jatpo.evidence import Evidence
 from jatpo.solve import gap_search
 from jatpo.solve.base import Solver
+from jatpo.solve.clock import Clock
 from jatpo.solve.compiled_engine import available, compiling_seconds
 from jatpo.solve.problem import Problem, key_words
 from jatpo.solve.search_state import Search, SearchState
@@ -67,11 +68,17 @@ class GraphSearch(Solver):
 
     def step(self, problem: Problem, key: Array, state: SearchState) -> tuple[SearchState, Info]:
         """One trial or walk."""
+        return self.step_within(problem, key, state, Clock())
+
+    def step_within(
+        self, problem: Problem, key: Array, state: SearchState, clock: Clock
+    ) -> tuple[SearchState, Info]:
+        """One trial or walk, which ends early when the time is up."""
         del problem
         search = Search(self.width, self.least, self.excess, self.walkers, 0.0, bool(self.compiled))
         seed = int(key_words(key)[-1])
         before = compiling_seconds()
-        gap_search.advance(state, search, seed)
+        gap_search.advance(state, search, seed, clock)
         apart = compiling_seconds() - before
         status = Status.CONVERGED if state.closed else Status.MEMORY_FULL if _fills_memory(state) else None
         vectors = state.below.name.size

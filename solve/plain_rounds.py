@@ -71,6 +71,8 @@ def _back_up(state: SearchState, levels: list[np.ndarray], tolerance: float) -> 
     state.above.commit(tolerance)
     state.backups += 2 * sum(len(nodes) for nodes in levels)
     for nodes in reversed(levels):
+        if state.clock.up and nodes is not levels[0]:
+            continue
         back_up_above(state, nodes)
         _back_up_below(state, nodes)
         state.above.commit(COMMIT * state.gap)
@@ -95,7 +97,7 @@ def _trial(state: SearchState, search: Search, limit: float, end: float) -> list
     target = search.target(state.gap)
     nodes, reach = np.zeros(1, np.int64), np.ones(1)
     levels: list[np.ndarray] = []
-    while len(nodes) and len(levels) < limit and state.work < end:
+    while len(nodes) and len(levels) < limit and state.work < end and not state.clock.hand[0]:
         levels.append(nodes)
         back_up_above(state, nodes)
         rows, parent, share = _candidates(state, nodes)
@@ -143,7 +145,7 @@ def _walk(
     nodes = np.zeros(count, np.int64)
     upward = np.arange(count) < most
     levels: list[np.ndarray] = []
-    while len(levels) < steps and state.work < end:
+    while len(levels) < steps and state.work < end and not state.clock.hand[0]:
         distinct = np.unique(nodes)
         levels.append(distinct)
         refresh_below(state, distinct)

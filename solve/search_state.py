@@ -13,6 +13,7 @@ from jatpo.evidence import BACKED_UP, Evidence
 from jatpo.solve import initial_bounds
 from jatpo.solve.alpha_vectors import AlphaVectors
 from jatpo.solve.belief_graph import Beliefs, Graph, Pool
+from jatpo.solve.clock import Clock
 from jatpo.solve.sawtooth import Sawtooth
 
 CORNERS = 2000  # states up to which each is a node from the start
@@ -54,6 +55,7 @@ class SearchState:
         self.corners = self._corner_nodes() if corner_nodes else np.zeros(0, np.int64)
         self.below.refresh(np.zeros(1, np.int64))
         self.compiled: Any = None  # what compiled rounds need beside this state
+        self.clock = Clock()  # of the present round
         self.rounds = [0, 0]  # trials, walks
         self.earned = np.full(2, np.inf)
         self.improving = 0.0  # work spent on controllers

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from jatpo.errors import JatpoError, shown
+from jatpo.solve.clock import Clock
 
 LIMITS = ("seconds", "gap", "stages")
 SECONDS, GAP = 10.0, 0.01  # of a solve, unless the user says otherwise
@@ -86,6 +87,11 @@ class Stop:
     def counted(self, seconds: float, apart: float) -> float:
         """What counts of a step of `seconds`, of which `apart` went into compiling: all where the limit is long."""
         return seconds if self.seconds >= LONG else seconds - apart
+
+    def clock(self, seconds: float) -> Clock:
+        """What is left of the time after `seconds`."""
+        left = self.seconds - seconds if self.seconds > 0 else math.inf
+        return Clock(left, apart=self.seconds < LONG)
 
     @property
     def given(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import pytest
 from jatpo.certify import certify
 from jatpo.errors import JatpoError
 from jatpo.solve import GraphSearch, compiled_engine, gap_search
+from jatpo.solve.clock import END, Clock
 from jatpo.solve.gap_search import Search, SearchState, advance
 from oracles import rational_value
 from random_models import plain
@@ -139,3 +140,38 @@ def test_kernels_are_kept_for_the_sources_they_were_made_of(monkeypatch, tmp_pat
     compiled_engine._directory.cache_clear()
     assert not compiled_engine.ready()
     compiled_engine._directory.cache_clear()
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_round_ends_when_its_time_is_up(compiled):
+    """What is left by rounds that were cut short at any moment is sound, and rounds go on from it."""
+    settings = Search(gap=0.0, compiled=compiled)
+    model = lasting(3, 0.999)
+    state, hands = SearchState(model, observations(model)), set()
+    for turn in range(40):
+        lower, upper = state.lower, state.upper
+        clock = Clock(2e-4 * (turn % 10))
+        advance(state, settings, 0, clock)
+        hands.add(int(clock.hand[0]))
+        assert lower <= state.lower <= state.upper <= upper
+    assert END in hands
+    proved = certify(model, observations(model), state.evidence())
+    scale = 1e-9 * np.abs(model.reward).max() / (1 - model.discount)
+    assert state.lower - scale <= proved.lower <= proved.upper <= state.upper + scale
+
+
+def test_a_limit_that_is_not_reached_changes_nothing():
+    model = lasting(1, 0.99)
+    whole, timed = search(model, 6), SearchState(model, observations(model))
+    for _ in range(6):
+        advance(timed, SETTINGS, 0, Clock(1000.0))
+    for name, value in whole.to_arrays().items():
+        np.testing.assert_array_equal(value, timed.to_arrays()[name], err_msg=name)
+
+
+def test_a_clock_waits_for_what_is_counted_apart():
+    for apart, up in ((True, False), (False, True)):
+        clock = Clock(-1.0, apart)
+        clock.add(100.0)
+        with clock.running():
+            assert clock.up == up
