@@ -195,6 +195,9 @@ def run(
     def cases() -> Iterator[Case]:
         for stage in stages:
             solving.append(_solve(stage, chosen, experiment, config, on_event))
+            if kept and config.engine:
+                for kind, done in solving[-1].solved.computed.items():
+                    kept.add_computed(f"{stage.title}/{kind}", done, config.engine.workers)
             yield solving[-1]
 
     for tables in experiment.play(session, cases()):

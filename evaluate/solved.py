@@ -163,6 +163,16 @@ class Solved(Mapping[str, Any]):
         found = self._labelled()
         return tuple(notes([each for _, each in found], [label for label, _ in found]))
 
+    @property
+    def computed(self) -> Mapping[str, Mapping[str, Sequence[int]]]:
+        """Which workers of an engine have just solved which models, by number; under "models" and "joint"."""
+        found: dict[str, dict[str, list[int]]] = {}
+        for kind, solutions in self._solutions.items():
+            for number, each in enumerate(solutions):
+                if each.worker:
+                    found.setdefault(kind, {}).setdefault(each.worker, []).append(number)
+        return found
+
     def _labelled(self) -> list[tuple[str, Solution]]:
         models = zip(self.library.labels, self._solutions.get("models", ()), strict=False)
         return [*models, *(("joint", each) for each in self._solutions.get("joint", ()))]

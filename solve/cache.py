@@ -64,7 +64,8 @@ class Cache:
 
     def save_solution(self, key: str, solution: Solution) -> None:
         """Keep a finished solution, and drop the states of its run."""
-        fields = {name: value for name, value in vars(solution).items() if name not in ("policy", "evidence")}
+        apart = ("policy", "evidence", "worker")
+        fields = {name: value for name, value in vars(solution).items() if name not in apart}
         fields |= {"status": solution.status.name, "stop": asdict(solution.stop)}
         arrays = {"alpha": solution.policy.vectors, "action": solution.policy.actions}
         checkpoints = self._checkpoints(key)

@@ -105,9 +105,10 @@ def _solve_elsewhere(
     rate = Rate("models")
     if missing:
         on_event(Event("", 0, len(missing), engine.figures()))
-    for number, solution, _ in engine.run(units):
+    for number, solution, worker in engine.run(units):
         job = missing[number]
-        found[job.entry] = _keep(store, job.entry, solution) if directory is None else solution
+        kept = _keep(store, job.entry, solution) if directory is None else solution
+        found[job.entry] = replace(kept, worker=worker)
         figures = {**rate.figures(len(found)), **engine.figures()}
         on_event(Event("", len(found), len(missing), figures))
     return found

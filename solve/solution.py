@@ -42,6 +42,7 @@ class Solution:
     model_hash: str = ""
     key: str = ""  # under which it is kept on disk
     evidence: Evidence | None = field(default=None, repr=False, compare=False)  # on disk if there is a cache
+    worker: str = field(default="", repr=False, compare=False)  # of an engine that has just computed it
 
     @property
     def gap(self) -> float:

@@ -75,10 +75,11 @@ class DaskEngine:
         self.refused: dict[str, str] = {}
         self._lost = self._failures = self._done = 0
         self._present: set[str] = set()
-        self._counted, self._window, self._running = -1, 0, False
-        self._refuse_other_versions()
+        self._counted, self._window = -1, 0
+        self._running: Any = None  # the units under way as Dask has them, while there are some
         client.subscribe_topic(TOPIC, self._note_refused)
-        client.subscribe_topic("all", self._heard)
+        client.subscribe_topic("all", self._heard)  # before the workers are asked: one may join meanwhile
+        self._refuse_other_versions()
         with contextlib.suppress(Exception) if self.refused else contextlib.nullcontext():
             client.register_plugin(Guard(worker_units.versions(), self._present))
         self._wait_for_workers(timeout)
@@ -104,15 +105,17 @@ class DaskEngine:
         """A task whose result is `value`: where its worker is lost, Dask makes it again."""
         content = worker_units.packed(worker_units.same, (value,))
         name = hashlib.sha256(content.content).hexdigest()[:24]
-        return self._client.submit(worker_units.call, content, key=f"jatpo-shared-{name}", pure=True)
+        options = {"key": f"jatpo-shared-{name}", "pure": True, **self._where()}
+        return self._client.submit(worker_units.call, content, **options)
 
     def run(self, units: Iterable[Unit]) -> Iterator[Answer]:
         """Answers as they come; then the units that failed, as one error."""
         waiting: dict[str, tuple[int, Unit]] = {}
         failures: dict[int, Failure] = {}
-        todo, begun, self._running = enumerate(units), self._done, True
+        todo, begun = enumerate(units), self._done
         first = self._submit(todo, self._room(waiting), waiting)
         stream = as_completed(first, loop=self._client.loop, with_results=True, raise_errors=False)
+        self._running = stream
         del first
         try:
             for future, value in stream:
@@ -127,7 +130,7 @@ class DaskEngine:
                     self._failures += 1
                 stream.update(self._submit(todo, self._room(waiting), waiting))
         finally:
-            self._running = False
+            self._running = None
             stream.clear()
         if failures:
             raise failed([failures[number] for number in sorted(failures)], self._done - begun)
@@ -151,11 +154,15 @@ class DaskEngine:
                 for each in unit.arguments
             )
             content = worker_units.packed(unit.function, arguments)
-            options: dict = {"workers": self._accepted()} if self.refused else {}
-            future = self._client.submit(answer, content, *shared, pure=False, retries=RETRIES, **options)
+            options = {"pure": False, "retries": RETRIES, **self._where()}
+            future = self._client.submit(answer, content, *shared, **options)
             waiting[future.key] = (number, unit._replace(arguments=()))
             made.append(future)
         return made
+
+    def _where(self) -> dict[str, Any]:
+        """Options of Dask that keep work from workers that are refused."""
+        return {"workers": self._accepted()} if self.refused else {}
 
     def _accepted(self) -> list[str]:
         return sorted(self._present - set(self.refused))
@@ -163,6 +170,11 @@ class DaskEngine:
     def _reason(self, future: Future) -> str:
         """Why a unit has no value; raises where the scheduler itself is lost."""
         if future.status in ("cancelled", "lost"):
+            if self.refused and not self._accepted():
+                raise JatpoError(
+                    "all workers are lost but those that were refused; what was finished is kept: start others and "
+                    f"give the same command to resume ({next(iter(self.refused.values()))})"
+                )
             raise JatpoError(
                 f"the connection to the scheduler {self.address} is lost; what was finished is kept: "
                 "start the scheduler and its workers again and give the same command to resume"
@@ -184,8 +196,16 @@ class DaskEngine:
             self._present.discard(name)
             if not found.get("expected"):
                 self._lost += 1
-            if self._running and not self._accepted():
-                self._on_event(Event(note="no worker is left: waiting for one to join"))
+            if self._running is not None and not self._accepted():
+                self._none_is_left()
+
+    def _none_is_left(self) -> None:
+        """Wait for a worker to join, unless what is under way was meant for those that are lost (`_where`)."""
+        if self.refused:
+            left = list(self._running.futures)
+            self._client.loop.add_callback(self._client.cancel, left, asynchronous=True)
+        else:
+            self._on_event(Event(note="no worker is left: waiting for one to join"))
 
     def _note_refused(self, event: tuple[float, str]) -> None:
         """Pass on the sentence of a worker that was closed."""

@@ -14,7 +14,7 @@ from jatpo.engine import Unit, UnitsFailed
 from jatpo.errors import JatpoError
 from jatpo.version import __version__
 from small_disk import small_disk
-from units_for_workers import grow, pause
+from units_for_workers import grow, pair, pause
 
 pytestmark = [
     pytest.mark.slow,
@@ -52,7 +52,10 @@ def test_a_worker_of_another_version_gets_no_work_and_the_others_do_all(processe
     with cluster.connected(processes.address, on_event=notes.append) as engine:
         found = list(engine.run(Unit(str(i), pause, (i,)) for i in range(40)))
         agreement = check(engine)
+        shared = [engine.share(i) for i in range(12)]  # more than there are workers
+        pairs = list(engine.run(Unit(str(i), pair, (shared[i], i)) for i in range(12)))
     assert sorted(answer.value for answer in found) == list(range(40))
+    assert sorted(answer.value for answer in pairs) == [(i, i) for i in range(12)]
     assert {each["jatpo"] for each in engine.workers.values()} == {__version__}
     sentence = f"it has jatpo 9.9, and this command jatpo {__version__}"
     assert any(sentence in event.note for event in notes)
@@ -75,6 +78,20 @@ def test_a_worker_of_another_version_that_joins_later_is_closed_and_named(proces
     processes.workers.append(again)
     _wait_for_workers(processes, 2)
     assert again.poll() is None
+
+
+def test_when_only_workers_of_another_version_are_left_the_command_ends(processes, other):
+    used = processes.begin_worker(PYTHONPATH=HELPERS)
+    processes.workers += [used, processes.begin_worker(**other)]
+    _wait_for_workers(processes, 2)
+    with (
+        cluster.connected(processes.address) as engine,
+        pytest.raises(
+            JatpoError, match=rf"all workers are lost but those .* it has jatpo 9\.9.*{__version__}"
+        ),
+    ):
+        for _ in engine.run(Unit(str(i), pause, (i,)) for i in range(2000)):
+            used.kill()
 
 
 def test_no_worker_but_those_of_another_version_is_an_error_with_both(processes, other):

@@ -116,11 +116,11 @@ def test_a_worker_whose_own_disk_is_full_still_solves(tmp_path, monkeypatch):
 
 
 def test_an_experiment_has_the_same_tables_and_says_who_computed_what(engine, tmp_path):
-    config = Config(trials=5 * rollout.CHUNK + 3, request=Request("qmdp"), solutions=tmp_path / "s")
+    config = Config(trials=5 * rollout.CHUNK + 3, request=Request("qmdp"))
     with tiny_domain.registered() as name:
         tables = {}
         for kind, where in (("alone", None), ("workers", engine)):
-            there = Config(**{**vars(config), "engine": where})
+            there = Config(**{**vars(config), "engine": where, "solutions": tmp_path / f"{kind}-solved"})
             tables[kind] = run(Comparison(), name, ["perseus", "random"], there, tmp_path / kind)
     for name, table in tables["alone"].items():
         assert [untimed(row) for row in table.rows] == [untimed(row) for row in tables["workers"][name].rows]
@@ -133,7 +133,9 @@ def test_an_experiment_has_the_same_tables_and_says_who_computed_what(engine, tm
     manifest = json.loads((tmp_path / "workers" / "manifest.json").read_text())
     computed = manifest["computed"][f"{tiny_domain.NAME}/random"]
     assert sorted(chunk for text in computed.values() for chunk in numbers(text)) == list(range(6))
-    assert {manifest["workers"][who]["jax"] for who in computed} == {jax.__version__}
+    solved = manifest["computed"][f"{tiny_domain.NAME}/models"]
+    assert sorted(number for text in solved.values() for number in numbers(text)) == [0, 1, 2]
+    assert {manifest["workers"][who]["jax"] for who in (*computed, *solved)} == {jax.__version__}
 
 
 def untimed(row):

@@ -17,6 +17,7 @@ class Cluster:
         self.address = f"tcp://127.0.0.1:{self.port}"
         self.scheduler = self.begin_scheduler()
         self.workers = [self.begin_worker() for _ in range(workers)]
+        self.commands: list[subprocess.Popen] = []
 
     def begin_scheduler(self) -> subprocess.Popen:
         place = ["--host", "127.0.0.1", "--port", str(self.port), "--dashboard-address", "127.0.0.1:0"]
@@ -31,14 +32,16 @@ class Cluster:
 
     def command(self, *words: str) -> subprocess.Popen:
         """`jatpo` with this scheduler."""
-        return self._begin("jatpo", *words, "--scheduler", self.address)
+        self.commands.append(self._begin("jatpo", *words, "--scheduler", self.address))
+        return self.commands[-1]
 
     def error(self) -> str:
         """What the last command printed on standard error."""
         return (self.folder / "error").read_text()
 
     def end(self) -> None:
-        for process in (*self.workers, self.scheduler):
+        """End whatever is still running."""
+        for process in (*self.commands, *self.workers, self.scheduler):
             with contextlib.suppress(OSError):
                 process.kill()
             process.wait()
