@@ -32,7 +32,8 @@ except ImportError as error:
     ) from error
 
 RETRIES = 2  # of a unit that raises
-KILLS = 20  # workers that a unit may lose before it counts as failed, where the scheduler is ours
+KILLS = 20  # workers that a unit may lose before it counts as failed, at least, where the scheduler is ours
+FAILURES = "distributed.scheduler.allowed-failures"
 WINDOW = 8  # units under way for each slot
 TOPIC = "jatpo"
 PRELOADED = ("distributed", "jatpo.cluster.dask_engine", "jatpo.evaluate.shares")  # by local workers
@@ -290,7 +291,7 @@ def local_workers(count: int, *, on_event: OnEvent = ignore) -> Iterator[DaskEng
     """`count` worker processes on this machine, which share its cores; they end with the block."""
     devices = max(1, usable_cores() // count)
     settings = {
-        "distributed.scheduler.allowed-failures": KILLS,
+        FAILURES: max(KILLS, dask_config.get(FAILURES)),
         "distributed.nanny.pre-spawn-environ": {},  # workers compute as this process does
         "distributed.worker.profile.enabled": False,  # it takes a sample every 10 ms
         **_forked(),

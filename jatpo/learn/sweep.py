@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from jatpo.engine import Engine, Unit
+from jatpo.engine import Engine, Rate, Unit
 from jatpo.errors import JatpoError, unknown
 from jatpo.events import Event, OnEvent, ignore, titled
 from jatpo.learn import adapting
@@ -99,9 +99,11 @@ def sweep(
     shared, found = engine.share(given), {}
     units = (Unit(worded(each) or "the fit", fit_one, (shared, each, kept)) for each in options)
     on_event(Event("fitting", 0, len(options), engine.figures()))
+    rate = Rate("fits")
     for number, fit, _ in engine.run(units):
         found[number] = fit
-        on_event(Event("fitting", len(found), len(options), engine.figures()))
+        figures = {**rate.figures(len(found)), **engine.figures()}
+        on_event(Event("fitting", len(found), len(options), figures))
     return [found[number] for number in range(len(options))]
 
 
