@@ -3,7 +3,6 @@
 A process is killed after so much work, not after so much time, so a machine that is busy kills no more often.
 """
 
-import functools
 import json
 import os
 import random
@@ -22,11 +21,15 @@ from jatpo.evaluate.results_store import numbers
 
 pytestmark = pytest.mark.slow
 KILLS = 100
-LONGEST = 3.0  # seconds of processor time that a worker lives, at most; it takes about half of them to begin
+LONGEST = 2.5  # seconds of processor time that a worker lives, at most; it takes about half of them to begin
 TRIALS = 100_000
 CHUNKS = 100  # that come back between two kills, at most
 WITHIN = 600.0  # seconds until something that is waited for has happened
-WORK = ("evaluate", "abandoned-power-plant", "--agents", "random,atpo", "--solver", "qmdp", "--trials")
+WORK = (
+    *("evaluate", "abandoned-power-plant", "--agents", "random,atpo", "--solver", "qmdp"),
+    *("--trials", str(TRIALS)),
+)
+COMMAND = (sys.executable, "-m", "jatpo", *WORK)
 
 
 @pytest.fixture
@@ -37,32 +40,21 @@ def cluster(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def tables_alone(tmp_path_factory):
-    """The tables of a run on this machine alone, by the number of trials."""
+def expected(tmp_path_factory):
+    """The tables of a run on this machine alone."""
     folder = tmp_path_factory.mktemp("alone")
-
-    @functools.cache
-    def find(trials: int) -> list[bytes]:
-        command = [*_command(trials), "--out", str(trials), "--quiet"]
-        subprocess.run(command, cwd=folder, env=_environment(folder), stdout=subprocess.DEVNULL, check=True)
-        return _tables(folder / str(trials))
-
-    return find
+    command = [*COMMAND, "--out", "alone", "--quiet"]
+    subprocess.run(command, cwd=folder, env=_environment(folder), stdout=subprocess.DEVNULL, check=True)
+    return _tables(folder / "alone")
 
 
-@pytest.fixture
-def expected(tables_alone):
-    return tables_alone(TRIALS)
-
-
-def test_a_hundred_workers_killed_in_a_run_change_nothing(tables_alone, tmp_path):
-    trials = 3 * TRIALS
+def test_a_hundred_workers_killed_in_a_run_change_nothing(expected, tmp_path):
     rng, kills, runs = random.Random(1), 0, 0
     while kills < KILLS:  # a fast machine may finish a run before
         out, runs = tmp_path / f"out{runs}", runs + 1
         said = tmp_path / "error"
         with open(said, "w") as error:
-            words = [*_command(trials), "--out", out.name, "--workers", "2"]
+            words = [*COMMAND, "--out", out.name, "--workers", "2"]
             environment = {
                 **_environment(tmp_path),
                 "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(KILLS),
@@ -82,17 +74,17 @@ def test_a_hundred_workers_killed_in_a_run_change_nothing(tables_alone, tmp_path
         lost = [int(number) for number in re.findall(r"workers lost (\d+)", said.read_text())]
         assert 0 < lost[-1] <= kills  # one may be killed before it has joined
         assert "failures" not in said.read_text()
-        assert _tables(out) == tables_alone(trials)
+        assert _tables(out) == expected
         computed = json.loads((out / "manifest.json").read_text())["computed"]
         for agent in ("random", "atpo"):
             done = computed[f"abandoned-power-plant/{agent}"]
             chunks = sorted(number for text in done.values() for number in numbers(text))
-            assert chunks == list(range(-(-trials // 128)))
+            assert chunks == list(range(-(-TRIALS // 128)))
 
 
 def test_workers_of_a_scheduler_may_be_killed_one_after_the_other(cluster, expected, tmp_path):
     rng, out = random.Random(2), tmp_path / "out"
-    process = cluster.command(*WORK, str(TRIALS), "--out", "out")
+    process = cluster.command(*WORK, "--out", "out")
     for _ in range(6):
         _wait_for_more(out, rng.randint(1, CHUNKS), process)
         victim = rng.randrange(len(cluster.workers))
@@ -104,7 +96,7 @@ def test_workers_of_a_scheduler_may_be_killed_one_after_the_other(cluster, expec
 
 
 def test_all_workers_may_be_lost_at_once(cluster, expected, tmp_path):
-    process = cluster.command(*WORK, str(TRIALS), "--out", "out")
+    process = cluster.command(*WORK, "--out", "out")
     _wait_for(lambda: _chunks(tmp_path / "out"), process)
     for worker in cluster.workers:
         worker.kill()
@@ -115,19 +107,19 @@ def test_all_workers_may_be_lost_at_once(cluster, expected, tmp_path):
 
 
 def test_the_client_may_be_killed(cluster, expected, tmp_path):
-    process = cluster.command(*WORK, str(TRIALS), "--out", "out")
+    process = cluster.command(*WORK, "--out", "out")
     _wait_for(lambda: _chunks(tmp_path / "out"), process)
     process.kill()
     process.wait()
     kept = _chunks(tmp_path / "out")
-    again = cluster.command(*WORK, str(TRIALS), "--out", "out")
+    again = cluster.command(*WORK, "--out", "out")
     assert again.wait(WITHIN) == 0, cluster.error()
     assert kept <= _chunks(tmp_path / "out")
     assert _tables(tmp_path / "out") == expected
 
 
 def test_the_workers_of_a_client_that_is_killed_end(tmp_path):
-    command = [*_command(TRIALS), "--out", "out", "--workers", "2", "--quiet"]
+    command = [*COMMAND, "--out", "out", "--workers", "2", "--quiet"]
     process = subprocess.Popen(command, cwd=tmp_path, env=_environment(tmp_path), stdout=subprocess.DEVNULL)
     try:
         _wait_for(lambda: _chunks(tmp_path / "out"), process)
@@ -140,7 +132,7 @@ def test_the_workers_of_a_client_that_is_killed_end(tmp_path):
 
 
 def test_the_scheduler_may_be_killed(cluster, expected, tmp_path):
-    process = cluster.command(*WORK, str(TRIALS), "--out", "out")
+    process = cluster.command(*WORK, "--out", "out")
     _wait_for(lambda: _chunks(tmp_path / "out"), process)
     cluster.scheduler.kill()
     assert process.wait(WITHIN) == 2
@@ -149,13 +141,13 @@ def test_the_scheduler_may_be_killed(cluster, expected, tmp_path):
     assert f"the connection to the scheduler {cluster.address} is lost" in " ".join(error.split())
     cluster.end()
     cluster.scheduler, cluster.workers = cluster.begin_scheduler(), [cluster.begin_worker()]
-    again = cluster.command(*WORK, str(TRIALS), "--out", "out")
+    again = cluster.command(*WORK, "--out", "out")
     assert again.wait(WITHIN) == 0, cluster.error()
     assert _tables(tmp_path / "out") == expected
 
 
 def test_a_worker_that_is_stopped_holds_nothing_up(cluster, expected, tmp_path):
-    process = cluster.command(*WORK, str(TRIALS), "--out", "out")
+    process = cluster.command(*WORK, "--out", "out")
     _wait_for(lambda: _chunks(tmp_path / "out"), process)
     cluster.workers[0].send_signal(signal.SIGSTOP)
     _wait_for_more(tmp_path / "out", 500, process)  # of the other one
@@ -175,10 +167,6 @@ def _tables(out: Path) -> list[bytes]:
 
 def _chunks(out: Path) -> set[str]:
     return {str(path.relative_to(out)) for path in out.glob("chunks/**/*.npz")}
-
-
-def _command(trials: int) -> list[str]:
-    return [sys.executable, "-m", "jatpo", *WORK, str(trials)]
 
 
 def _kill_a_worker(process: subprocess.Popen, rng: random.Random) -> bool:
