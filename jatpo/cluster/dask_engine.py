@@ -106,7 +106,7 @@ class DaskEngine:
         """A task whose result is `value`: where its worker is lost, Dask makes it again."""
         content = worker_units.packed(worker_units.same, (value,))
         name = hashlib.sha256(content.content).hexdigest()[:24]
-        options = {"key": f"jatpo-shared-{name}", "pure": True, **self._where()}
+        options: dict = {"key": f"jatpo-shared-{name}", "pure": True, **self._where()}
         return self._client.submit(worker_units.call, content, **options)
 
     def run(self, units: Iterable[Unit]) -> Iterator[Answer]:
@@ -155,13 +155,13 @@ class DaskEngine:
                 for each in unit.arguments
             )
             content = worker_units.packed(unit.function, arguments)
-            options = {"pure": False, "retries": RETRIES, **self._where()}
+            options: dict = {"pure": False, "retries": RETRIES, **self._where()}
             future = self._client.submit(answer, content, *shared, **options)
             waiting[future.key] = (number, unit._replace(arguments=()))
             made.append(future)
         return made
 
-    def _where(self) -> dict[str, Any]:
+    def _where(self) -> Mapping[str, list[str]]:
         """Options of Dask that keep work from workers that are refused."""
         return {"workers": self._accepted()} if self.refused else {}
 
