@@ -100,6 +100,21 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, dict) and value == sealed(value)
 
 
+def seal(directory: Path) -> None:
+    """Write the digests of all files of a directory into it."""
+    with open(directory / SEAL, "w", encoding="ascii") as file:
+        json.dump(_file_digests(directory), file)
+        _flush(file)
+
+
+def is_sealed(directory: Path) -> bool:
+    """Whether the files of a directory are those that were there when it was sealed."""
+    try:
+        return json.loads((directory / SEAL).read_bytes()) == _file_digests(directory)
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
 def set_aside(path: Path) -> Path:
     """Rename a damaged file or directory, so that it is made anew and nothing is destroyed; its new place."""
     aside = path.with_name(f"{path.name}-{uuid.uuid4().hex[:8]}{DAMAGED}")
@@ -193,9 +208,7 @@ class Checkpoints:
         try:
             with ORBAX, _as_os_errors(self.directory):
                 _checkpointer().save(draft, tree)
-            with open(draft / SEAL, "w", encoding="ascii") as file:
-                json.dump(_file_digests(draft), file)
-                _flush(file)
+            seal(draft)
             try:
                 os.rename(draft, target)
             except OSError:  # another process was first, with the same content
@@ -242,7 +255,7 @@ class Checkpoints:
             remove(draft)
 
     def _restore(self, path: Path) -> tuple[dict[str, Any], Arrays]:
-        if json.loads((path / SEAL).read_bytes()) != _file_digests(path):
+        if not is_sealed(path):
             raise ValueError("its files are not as they were written")
         with ORBAX:
             tree = dict(_checkpointer().restore(path))

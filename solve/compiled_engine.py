@@ -1,26 +1,23 @@
 """Rounds of a search by compiled code: moves the arrays of a `SearchState` there and back.
 
-The kernels are compiled once on a machine and kept in the user's cache directory. Numba is imported when the first of
+The kernels are compiled once on a machine and kept (`jatpo.solve.kept_kernels`). Numba is imported when the first of
 them is called: where it is not installed, all rounds are those of `jatpo.solve.plain_rounds`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import platform
 import time
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jatpo.disk import is_sealed
+from jatpo.solve import kept_kernels
 from jatpo.solve.search_state import Search, SearchState
-from jatpo.user_cache import user_cache
 
 NONE, NO_UNIFORM = (), np.zeros((0, 3, 0))
 OWN = {"point_signature": "signature"}  # names that differ from those of the search
@@ -33,29 +30,18 @@ def available() -> bool:
 
 def ready() -> bool:
     """Whether this machine has compiled the kernels as they are now."""
-    return any(_directory().glob("*/compiled_round.run-*.nbi"))
-
-
-@cache
-def _directory() -> Path:
-    """Where the compiled kernels are kept, by their sources: Numba itself looks at one of the files only."""
-    here = Path(__file__).parent
-    names = ("above", "below", "graph", "round", "state")
-    texts = [(here / f"compiled_{name}.py").read_bytes() for name in names]
-    texts += [(here / name).read_bytes() for name in ("belief_graph.py", "clock.py", "plain_rounds.py")]
-    digest = hashlib.sha256(b"".join(texts)).hexdigest()[:16]
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    root = Path(given) if given else user_cache() / f"kernels-{platform.node() or 'here'}"
-    return root / digest
+    return is_sealed(kept_kernels.directory())
 
 
 @cache
 def kernels() -> Any:
     """The module of compiled rounds, compiled now unless this machine has done so before."""
     began, config = time.perf_counter(), import_module("numba").config
-    before, config.CACHE_DIR = config.CACHE_DIR, str(_directory())
+    before = config.CACHE_DIR
     try:
-        return import_module("jatpo.solve.compiled_round")
+        with kept_kernels.kept() as place:
+            config.CACHE_DIR = str(place)
+            return import_module("jatpo.solve.compiled_round")
     finally:
         config.CACHE_DIR = before
         _spent.append(time.perf_counter() - began)
