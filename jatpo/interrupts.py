@@ -8,7 +8,7 @@ which starts a thread that hears of the signal from the system itself; after the
 code is an end like the others:
 
     first Ctrl-C     KeyboardInterrupt in the main thread, which saves what can be saved; after `GRACE` seconds the
-                     process ends all the same
+                     process ends all the same, and after half of that if the main thread has not heard of it
     second Ctrl-C    the process ends at once
 
 The process ends by `os._exit`, past the interpreter's own ending. Files are written whole or not at all (`jatpo.disk`),
@@ -36,9 +36,12 @@ from typing import Any, NoReturn
 MESSAGE = "interrupted; run the same command again to continue"
 CODE = 130
 GRACE = 1.3  # seconds between the first Ctrl-C and the end
+UNHEARD = 0.5  # of that for native code that keeps the main thread from hearing of it: nothing is being saved
+ENDING = 30.0  # seconds that the interpreter has to end once a command is done: a thread of a library may never end
 ALARM = 5  # seconds after that in which the process ends whatever state it is in
 SHOW_CURSOR = b"\r\x1b[K\x1b[?25h"
 HANDLED = 0xFF  # written by the handler itself, for loops that take the wakeup descriptor away
+FINISHED = 0xFE  # written once the command is done
 
 
 class _State:
@@ -78,17 +81,31 @@ def requested() -> bool:
 
 
 def finish(code: int) -> None:
-    """The command is done: Ctrl-C from now on ends the process with `code` at once."""
-    if not _state.requested:
-        _state.finished = code
+    """The command is done: the process ends with `code`, at once after Ctrl-C, in any case after `ENDING` seconds."""
+    if _state.requested:
+        return
+    _write_out()
+    _state.finished = code
+    if _state.installed:
+        _tell(FINISHED)
 
 
 def leave() -> NoReturn:
     """Write out what was printed and that the command was interrupted, then end the process."""
+    _write_out()
+    _end()
+
+
+def _write_out() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
-    _end()
+
+
+def _tell(mark: int) -> None:
+    """Wake the thread that watches."""
+    with contextlib.suppress(OSError):
+        os.write(_state.pipe[1], bytes([mark]))
 
 
 @contextlib.contextmanager
@@ -123,8 +140,7 @@ def _handle(number: int, frame: Any) -> None:
     if _state.installed and not again:
         _end_by_abort()
     if _state.installed:
-        with contextlib.suppress(OSError):
-            os.write(_state.pipe[1], bytes([HANDLED]))
+        _tell(HANDLED)
     if not _state.depth or (again and not _state.installed):
         raise KeyboardInterrupt
 
@@ -147,17 +163,23 @@ def _ABORTED(number: int) -> None:
 
 
 def _watch(read: int, grace: float) -> None:
-    """In a thread of its own: end the process `grace` seconds after the first Ctrl-C or at the second."""
-    heard, handled, until = 0, 0, None
+    """In a thread of its own: end the process at the second Ctrl-C, or `grace` seconds after the first.
+
+    Half of that is enough where the handler has not run by then. A command that is done has `ENDING` seconds.
+    """
+    heard, handled, first, until = 0, 0, None, None
     while heard < 2 and handled < 2:
         left = None if until is None else max(until - time.monotonic(), 0)
         ready, _, _ = select.select([read], [], [], left)
         if not ready:
             break
-        mark = os.read(read, 1)[0]
+        mark, now = os.read(read, 1)[0], time.monotonic()
         heard, handled = heard + (mark == signal.SIGINT), handled + (mark == HANDLED)
-        if until is None and (heard or handled):
-            until = time.monotonic() + grace
+        if mark == FINISHED:
+            until = now + ENDING
+        elif heard or handled:
+            first = now if first is None else first
+            until = first + (grace if handled else UNHEARD * grace)
     _end()
 
 

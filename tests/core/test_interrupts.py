@@ -111,6 +111,33 @@ def test_ctrl_c_ends_a_command_wherever_it_is(command):
     assert error.count(interrupts.MESSAGE) == 1
 
 
+@pytest.mark.parametrize(
+    ("marks", "seconds"),
+    [
+        ([signal.SIGINT], [None, 4.0]),  # native code keeps the handler from running
+        ([signal.SIGINT, interrupts.HANDLED], [None, 4.0, 8.0]),
+        ([interrupts.HANDLED], [None, 8.0]),
+        ([signal.SIGINT, signal.SIGINT], [None, 4.0]),
+        ([interrupts.FINISHED], [None, interrupts.ENDING]),
+    ],
+    ids=["unheard", "heard", "without the descriptor", "twice", "done"],
+)
+def test_how_long_is_waited_for_the_end(monkeypatch, marks, seconds):
+    """Half of the grace where the main thread does not hear of Ctrl-C; some time even for a command that is done."""
+    read, write = os.pipe()
+    os.write(write, bytes(marks))
+    waited, now = [], interrupts.select.select
+    monkeypatch.setattr(interrupts.time, "monotonic", lambda: 100.0)
+    monkeypatch.setattr(
+        interrupts.select, "select", lambda *sets: (waited.append(sets[3]), now(*sets[:3], 0))[1]
+    )
+    monkeypatch.setattr(interrupts, "_end", lambda: None)
+    interrupts._watch(read, 8.0)
+    assert waited == seconds
+    os.close(read)
+    os.close(write)
+
+
 def test_a_second_ctrl_c_ends_it_at_once():
     script = HEAD.format(command=NATIVE, grace="3600")
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
@@ -125,6 +152,28 @@ def test_a_second_ctrl_c_ends_it_at_once():
 
 def test_a_command_that_is_done_keeps_its_code():
     assert interrupted(AFTERWARDS) == (0, "")
+
+
+def test_a_command_that_is_done_ends_within_a_limit():
+    """A thread that a library has left waiting, as on a full disk."""
+    command = """
+import threading
+
+def work():
+    interrupts.ENDING = 1
+    threading.Thread(target=threading.Event().wait).start()
+    print("the answer")
+    print("jatpo: no space", file=sys.stderr)
+"""
+    script = HEAD.format(command=command, grace="1.3")
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            out, error = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert (process.returncode, out, error) == (0, b"the answer\n", b"jatpo: no space\n")
 
 
 def test_a_block_is_not_cut_short():
