@@ -186,6 +186,9 @@ def run(
     settings = experiment.settings(config)
     kept = Store(store, experiment.name, settings, on_event, replace=replace) if store else None
     session = Session(config.seed, kept, on_event, config.engine, config.chunks)
+    session.require(
+        experiment.trials if config.trials is None else config.trials, f"each agent in {experiment.name}"
+    )
     rows: dict[str, list[Row]] = {
         name: list(kept.read_table(name)) if kept else [] for name in experiment.keys
     }

@@ -103,6 +103,12 @@ class Session:
         self.seed, self.store, self.on_event = seed, store, on_event
         self.engine, self.chunks = engine, chunks
 
+    def require(self, trials: int, title: str) -> None:
+        """Refuse trials that neither the disk nor the memory has room for."""
+        what, remedy = f"{title}: {trials} trials", "play fewer at once"
+        disk.require(trials * BYTES, self._files(), what, remedy)
+        memory.require(trials * NOTED, what, remedy)
+
     def play(self, cells: Sequence[Cell], title: str = "") -> list[Played]:
         """All cells in order; progress is that of all of them."""
         able = [cell for cell in cells if cell.reason is None]
@@ -111,9 +117,7 @@ class Session:
                 raise JatpoError(f"there are {cell.trials} trials to play: ask for at least one")
         total = sum(cell.num_chunks for cell in able)
         trials = sum(cell.trials for cell in able)
-        what, remedy = f"{title or 'the run'}: {trials} trials", "play fewer at once"
-        disk.require(trials * BYTES, self._files(), what, remedy)
-        memory.require(trials * NOTED, what, remedy)
+        self.require(trials, title or "the run")
         if able:
             self.on_event(Event(title, 0, total, {"agent": able[0].agent.name, "trials": trials}))
         if self.engine is not None:

@@ -52,6 +52,9 @@ def test_results_are_the_same_in_files(call, monkeypatch):
 def test_more_than_the_disk_holds_is_refused_at_once(number, call, monkeypatch, tmp_path):
     monkeypatch.setattr(disk.shutil, "disk_usage", lambda place: type("Usage", (), {"free": 10**11})())
     began = time.monotonic()
+    monkeypatch.setattr(
+        "jatpo.evaluate.experiment._solve", lambda *_: pytest.fail("the library was solved first")
+    )
     code, _, err = call("evaluate", "three-doors", "--agents", "random", "--trials", number, "-q")
     assert code == 2 and f"{number} trials needs" in err and "of disk and 100.0 GB are free in" in err
     assert time.monotonic() - began < 20
