@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -12,27 +13,29 @@ from pathlib import Path
 
 from jatpo.disk import write_whole
 from tests.chaos import served
-from tests.chaos.work import BEFORE, COMMANDS, LIMIT, Place
+from tests.chaos.work import BEFORE, COMMANDS, LIMIT, PRINTED, Place, used
 
 LATEST = 2.0  # seconds from Ctrl-C to the end
 CROWD = 3
-LONGEST = 20.0  # seconds of a command in which it is disturbed: its first run also compiled
+LONGEST = 20.0  # seconds of a command in which it is disturbed
+PATIENCE = 10  # seconds on the clock for one of processor time, then a command is taken to wait for something
 RARELY = 4
 SERVE, SERVING = "serve", 8.0  # the command that ends by Ctrl-C only, and seconds of its life
 NEW = ("learn",)  # commands that make a directory that must not be there
 
 
 class References:
-    """What an uninterrupted run of a command leaves, and how long it takes; each is run once.
+    """What an uninterrupted run of a command leaves, and how long it takes.
 
-    They are kept in files, so that several campaigns with one folder share them.
+    Each is run twice: the second run, with its programs compiled, gives the time and must leave the same. They are
+    kept in files, so that several campaigns with one folder share them.
     """
 
     def __init__(self, folder: Path, caches: Path) -> None:
         self._folder, self._caches = folder, caches
 
     def of(self, name: str) -> tuple[dict[str, str], float]:
-        """The digests, and about how many seconds it takes once its programs are compiled."""
+        """The digests, and how many seconds of processor time it takes once its programs are compiled."""
         if name == SERVE:
             return {}, SERVING
         kept = self._path(name)
@@ -40,13 +43,21 @@ class References:
             if not self._claim(name):
                 time.sleep(0.5)  # another campaign is at it
                 continue
-            place = self.prepare(Place(self._folder / f"{kept.stem}-{os.getpid()}", self._caches), name)
-            began = time.monotonic()
-            code, _, error = place.run(COMMANDS[name])
-            assert code == 0, f"{name}: {error}"
-            write_whole(kept, json.dumps([place.left(), 0.8 * (time.monotonic() - began), place.root.name]))
+            first, _, kind = self._run(name, "first")
+            left, seconds, _ = self._run(name, "second")
+            assert left == first, f"{name}: two runs without faults left different results"
+            write_whole(kept, json.dumps([left, seconds, kind]))
         found, seconds, _ = json.loads(kept.read_text())
         return found, min(seconds, LONGEST)
+
+    def _run(self, name: str, which: str) -> tuple[dict[str, str], float, str]:
+        """What a run leaves, its seconds of processor time, and the name of its directory."""
+        folder = self._folder / f"{self._path(name).stem}-{which}-{os.getpid()}"
+        place = self.prepare(Place(folder, self._caches), name)
+        before = _children()
+        code, out, error = place.run(COMMANDS[name])
+        assert code == 0, f"{name}: {error}"
+        return _result(place, name, out), _children() - before, folder.name
 
     def ready(self, names: list[str]) -> None:
         """Run what no campaign has run or is running, then wait for the others."""
@@ -75,16 +86,40 @@ class References:
         return place
 
 
+def _children() -> float:
+    """Processor seconds of the processes that this one has waited for."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
+def pass_time(process: subprocess.Popen, name: str, seconds: float) -> None:
+    """Wait until a command has used `seconds` more of processor time, has ended, or waits for something itself.
+
+    On the clock, every moment would fall into the first imports where the machine has other work.
+    """
+    if name == SERVE:  # it waits for visitors
+        time.sleep(seconds)
+        return
+    until, end = used(process.pid) + seconds, time.monotonic() + PATIENCE * (1 + seconds)
+    while process.poll() is None and used(process.pid) < until and time.monotonic() < end:
+        time.sleep(0.02)
+
+
+def _result(place: Place, name: str, out: str) -> dict[str, str]:
+    """What a command has left, and what it printed where that is its result."""
+    return place.left() | ({"output": out} if name in PRINTED else {})
+
+
 def _finish(place: Place, name: str, expected: dict[str, str]) -> str | None:
     """What is wrong once the command has been given again."""
     if name == SERVE:
         return served.works(place, COMMANDS[name])
-    code, _, error = place.run(COMMANDS[name])
+    code, out, error = place.run(COMMANDS[name])
     if code == 2 and name in NEW and "exists already" in error:  # it was finished before
         code = 0
     if code:
         return f"{name} resumed with exit code {code}: {error.strip()[-300:]}"
-    left = place.left()
+    left = _result(place, name, out)
     different = [key for key in {**expected, **left} if expected.get(key) != left.get(key)]
     return f"{name}: other results: {different[:3]}" if different else None
 
@@ -118,7 +153,7 @@ def kills(setting) -> Iterator[str | None]:
         for _ in range(setting.random.choice((1, 1, 2))):
             process = place.start(COMMANDS[name])
             moments.append(round(setting.random.uniform(0, 1.1 * seconds), 2))
-            time.sleep(moments[-1])
+            pass_time(process, name, moments[-1])
             process.kill()
             process.communicate()
         found = _finish(place, name, expected)
@@ -133,7 +168,7 @@ def stops(setting) -> Iterator[str | None]:
         place = known.prepare(setting.place(), name)
         process = place.start(COMMANDS[name])
         for _ in range(3):
-            time.sleep(setting.random.uniform(0, seconds / 3))
+            pass_time(process, name, setting.random.uniform(0, seconds / 3))
             for what in (signal.SIGSTOP, signal.SIGCONT):
                 process.send_signal(what)
                 time.sleep(setting.random.uniform(0, 0.3))
@@ -158,7 +193,7 @@ def interrupts(setting) -> Iterator[str | None]:
             threading.Thread(target=served.visit, args=(process,), daemon=True).start()
         moment = setting.random.uniform(0, seconds)
         _wait_for(place.root / "began", process)
-        time.sleep(moment)
+        pass_time(process, name, moment)
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
         error = process.stderr.read() if name == SERVE else process.communicate(timeout=LIMIT)[1]
@@ -210,7 +245,7 @@ def clocks(setting) -> Iterator[str | None]:
         expected, seconds = known.of(name)
         place = known.prepare(setting.place(), name)
         process = place.start(COMMANDS[name])
-        time.sleep(setting.random.uniform(0.3, 1) * seconds)
+        pass_time(process, name, setting.random.uniform(0.3, 1) * seconds)
         process.kill()
         process.communicate()
         for path in place.root.rglob("*"):

@@ -12,6 +12,7 @@ from tests.chaos.work import COMMANDS, Place
 from tests.helpers.small_disk import small_disk
 
 NOBODY = 65534
+END = 4000  # letters of an error that are shown: with the places of all threads where a command does not end
 WRITING = ("solve", "evaluate", "learn")
 
 
@@ -21,7 +22,7 @@ def _wrong(name: str, code: int, error: str, root: Path) -> str | None:
     if code == 0:
         return None  # it did fit
     if code != 2 or len(lines) != 1 or not lines[0].startswith("jatpo: "):
-        return f"{name}: exit code {code}, {len(lines)} lines: {error.strip()[-300:]}"
+        return f"{name}: exit code {code}, {len(lines)} lines: {error.strip()[-END:]}"
     return f"{name}: drafts left: {drafts}" if drafts else None
 
 

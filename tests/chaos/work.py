@@ -4,8 +4,10 @@ import csv
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +15,8 @@ PATTERNS = (
     *("out/**/*.csv", "out/**/chunks/**/*.npz", "learned/*", "copy.POMDP", "made.jsonl", "watch.html"),
     "figures/*.svg",
 )
-START = """import signal
+START = """import faulthandler, signal
+faulthandler.register(signal.SIGUSR2)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 from jatpo import interrupts
 from jatpo.cli.main import main
@@ -32,6 +35,7 @@ def slowly(function):
     return call
 os.fsync, os.replace, os.rename = map(slowly, (os.fsync, os.replace, os.rename))
 """
+TICKS = os.sysconf("SC_CLK_TCK")
 LIMIT = 600  # seconds after which a command counts as hung
 TIGER = """discount: 0.95
 values: reward
@@ -89,7 +93,8 @@ LINES = {
     "plot": "plot out --figure returns --out figures",
     "workers": f"evaluate tigers.toml --agents atpo,random --trials 600 --workers 1 --out out {KEPT}",
     "cluster check": "cluster check --workers 1",
-    "adapt": f"experiment adapt ntu --scenarios noisy --models 0 --episodes 1 --rounds 2 --trials 8 --out out {KEPT}",
+    "adapt": "experiment adapt abandoned-power-plant --scenarios noisy --models 0 --episodes 1 --rounds 1 --stages 4 "
+    f"--trials 8 --out out {KEPT}",
     "beyond": f"experiment beyond tigers.toml --trials 8 --stages 4 --out out {KEPT}",
     "library-scaling": "experiment library-scaling ntu --sizes 2 --trials 8 --agents random --out out "
     + KEPT,
@@ -99,7 +104,8 @@ LINES = {
     "off-policy": "experiment off-policy tigers.toml --rounds 2 --shares 0,0.5 --trials 8 --out out -q",
     "simulators": "experiment simulators torus-pursuit:size=4,agents=2,teammates=greedy --particles 16 --trials 4 "
     f"--agents particle_atpo,random --out out {KEPT}",
-    "tune": "experiment tune abandoned-power-plant ntu --steps 4 --batch 4 --trials 8 --out out -q",
+    "tune": "experiment tune tigers.toml abandoned-power-plant --steps 3 --batch 4 --stages 4 --trials 8 --out out "
+    + KEPT,
     "serve": f"serve tigers.toml --port 0 {KEPT}",
     "check": "check tigers.toml",
     "info": "info tigers.toml",
@@ -107,6 +113,7 @@ LINES = {
     "domains": "domains ntu --compare",
 }
 COMMANDS = {name: line.split() for name, line in LINES.items()}
+PRINTED = ("check", "info", "domains")  # commands whose result is what they print
 BEFORE = {"plot": "evaluate"}  # a command that needs what another one leaves
 TIMES = ("seconds", "_us", "_s")  # ends of the names of columns that are other numbers in every run
 OTHERWISE = ("manifest.json", "run.json", "times.csv")  # files with times
@@ -158,9 +165,7 @@ class Place:
         try:
             out, error = process.communicate(timeout=LIMIT)
         except subprocess.TimeoutExpired:
-            process.kill()
-            out, error = process.communicate()
-            return -1, "", f"no end after {LIMIT} s"
+            return -1, "", f"no end after {LIMIT} s; {_where(process)}"
         text = [(part or b"").decode("utf-8", "replace") for part in (out, error)]
         return process.returncode, *text
 
@@ -179,6 +184,27 @@ class Place:
     def drafts(self) -> list[str]:
         """Drafts that were left anywhere."""
         return [str(path.relative_to(self.root)) for path in self.root.rglob(".draft-*")]
+
+
+def used(number: int) -> float:
+    """Processor seconds of a process and of those that it started; 0 once it is gone."""
+    try:
+        fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+        tasks = [(task / "children").read_text() for task in Path(f"/proc/{number}/task").iterdir()]
+    except OSError:
+        return 0.0
+    own = sum(int(field) for field in fields[11:15]) / TICKS
+    return own + sum(used(int(child)) for child in " ".join(tasks).split())
+
+
+def _where(process: subprocess.Popen) -> str:
+    """What a process that does not end has used and where its threads are; it is killed."""
+    seconds = used(process.pid)
+    process.send_signal(signal.SIGUSR2)
+    time.sleep(1)
+    process.kill()
+    _, error = process.communicate()
+    return f"{seconds:.1f} s of processor time used: {error.decode('utf-8', 'replace')}"
 
 
 def _digest(path: Path) -> str:
