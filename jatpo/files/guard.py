@@ -109,9 +109,7 @@ def check_depth(data: bytes, place: Any) -> None:
     for letter in data.translate(None, _NO_BRACKETS):
         depth = depth + 1 if letter in b"[{" else max(depth - 1, 0)
         if depth > DEEPEST:
-            raise JatpoError(
-                f"{place} has more than {DEEPEST} brackets in each other: it is not a file of this kind"
-            )
+            raise JatpoError(f"{place} has brackets nested more than {DEEPEST} deep: write it flatter")
 
 
 _NO_BRACKETS = bytes(sorted(set(range(256)) - set(b"[]{}")))

@@ -32,7 +32,7 @@ GRID = '[[model]]\ndomain = "gridworld"\nmodel = 0\n'
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name = " + "[" * 100_000 + "]" * 100_000, "more than 32 brackets"),
+        ("name = " + "[" * 100_000 + "]" * 100_000, "nested more than 32 deep"),
         ("a" + " . a" * 20_000 + " = 1", "more than 32 parts"),
         ("horizon = " + "9" * 5000, "not a TOML file"),
         ("horizon = " + "9" * 50 + "\n" + GRID, "horizon = 9+..., expected a whole number"),

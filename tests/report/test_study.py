@@ -87,7 +87,7 @@ def test_a_study_is_run_whole_and_reported_once(call, tmp_path):
             "seeds must be different whole numbers from 0 to",
         ),
         ("trials = 6", "trials = " + "9" * 5000, "is not a TOML file"),
-        ("trials = 6", "trials = " + "[" * 100, "more than 32 brackets"),
+        ("trials = 6", "trials = " + "[" * 100, "nested more than 32 deep"),
         ("trials = 6", "trials = 6\n" + "# " * 600_000, "more than the 1.0 MB that a study file may have"),
         ("factors = [2]", "factors = [nan]", "not finite"),
         ('baseline = "random"', "baseline = 3", "baseline must be of type str, got 3"),
