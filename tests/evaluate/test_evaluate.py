@@ -296,6 +296,9 @@ def test_player_errors_name_the_remedy():
     player = Player(ATPO(), models, solved)
     with pytest.raises(JatpoError, match="did you mean 'down'"):
         player.observe("dwn", "a")
+    for wrong in ((0.5, 0), (0, 0.5), (float("nan"), 0)):
+        with pytest.raises(JatpoError, match="is not an integer: give a number from 0"):
+            player.observe(*wrong)
     with pytest.raises(JatpoError, match="sees the observation: give it"):
         player.observe("down")
     with pytest.raises(JatpoError, match="no observation 4: choose from 0 to 3"):

@@ -69,12 +69,12 @@ def test_larger_models_read_back_to_the_last_bit(seed, tmp_path):
     assert path.read_text() == text_of(again)
 
 
-def test_double_precision_reads_back_to_one_unit_in_the_last_place(x64):
-    for seed in range(8):
+def test_double_precision_reads_back_to_two_units_in_the_last_place(x64):
+    for seed in range(40):
         model = random_pomdp(seed)
         first, second = model.to_dense(), back(text_of(model)).to_dense()
         for mine, theirs in zip(first[:2], second[:2], strict=True):
-            np.testing.assert_array_max_ulp(mine, theirs, maxulp=1)
+            np.testing.assert_array_max_ulp(mine, theirs, maxulp=2)
         np.testing.assert_array_equal(first.reward, second.reward)
         assert first.discount == second.discount
 
