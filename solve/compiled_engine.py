@@ -30,7 +30,7 @@ def available() -> bool:
 
 def ready() -> bool:
     """Whether this machine has compiled the kernels as they are now."""
-    return is_sealed(kept_kernels.directory())
+    return available() and is_sealed(kept_kernels.directory())
 
 
 @cache
