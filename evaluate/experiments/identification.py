@@ -14,8 +14,11 @@ from typing import ClassVar
 import numpy as np
 
 from jatpo.evaluate import published, statistics
+from jatpo.evaluate.agents.protocol import Agent
 from jatpo.evaluate.case import Case
 from jatpo.evaluate.experiment import Experiment, Tables, register
+from jatpo.evaluate.rollout import reported
+from jatpo.evaluate.scenario import needed, refusal
 from jatpo.evaluate.session import Cell, Played
 from jatpo.evaluate.trials import Trials
 from jatpo.tables import Row
@@ -45,12 +48,25 @@ class Identification(Experiment):
     }
 
     def cells(self, case: Case) -> list[Cell]:
-        """Every agent on the same trials, with its posterior after every step."""
-        return [case.cell(agent, record=RECORD) for agent in case.agents]
+        """Every agent that has a posterior on the same trials, with its posterior after every step."""
+        return [case.cell(agent, record=RECORD) for agent in case.agents if _reason(case, agent) is None]
 
     def tables(self, case: Case, played: Sequence[Played]) -> Tables:
         """One row for each agent; and one for each agent and step."""
-        return identified(case, played)
+        tables = identified(case, played)
+        reasons = {agent.name: _reason(case, agent) for agent in case.agents}
+        left_out = [case.row(agent=name, reason=reason) for name, reason in reasons.items() if reason]
+        return {**tables, "identification": [*tables["identification"], *left_out]}
+
+
+def _reason(case: Case, agent: Agent) -> str | None:
+    """Why an agent has no row of figures: it cannot play here, or it reports no posterior."""
+    reason = refusal(agent, case.library)
+    if reason is None:
+        given = needed(agent, case.solved, case.library)
+        names = reported(agent, case.scenario, given)
+        reason = None if set(RECORD) <= set(names) else "it reports no posterior"
+    return reason
 
 
 def identified(case: Case, played: Sequence[Played]) -> Tables:

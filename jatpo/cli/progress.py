@@ -46,6 +46,7 @@ class Progress:
         self._fields: Mapping[str, Any] = {}
         self._live: Any = None
         self._printed: str | None = None
+        self._ended = False
 
     def __enter__(self) -> Progress:
         self._start = self._last = self._clock()
@@ -69,19 +70,23 @@ class Progress:
         if self._live is not None:
             self._live.stop()
         if not self._quiet and (exception_type is None or self._done):
+            self._ended = exception_type is None
             self._print()
 
     def line(self) -> str:
-        """The state in words: ``title: 3/10 (30 %), vectors 41, 12 s, 28 s left``."""
+        """The state in words: ``title: 3/10 (30 %), vectors 41, 12 s, 28 s left``.
+
+        Work that has ended without a last event has no share and no time left.
+        """
         elapsed = self._clock() - self._start
         parts = [f"{name.replace('_', ' ')} {format_cell(value)}" for name, value in self._fields.items()]
-        if self._total:
+        if self._total and not (self._ended and self._done < self._total):
             share = int(100 * self._done / self._total)
             parts.insert(0, f"{format_cell(self._done)}/{format_cell(self._total)} ({share} %)")
-        elif self._done:
+        elif self._done and not self._total:
             parts.insert(0, f"{format_cell(self._done)} done")
         parts.append(format_seconds(elapsed))
-        if self._total and 0 < self._done < self._total:
+        if self._total and 0 < self._done < self._total and not self._ended:
             parts.append(f"{format_seconds(elapsed * (self._total - self._done) / self._done)} left")
         return visible(f"{self.title}: {', '.join(parts)}")
 

@@ -110,7 +110,7 @@ def test_steps_have_a_line_and_a_clock_each():
     assert stream.getvalue().splitlines() == [
         "solving a: 1/2 (50 %), agent atpo, 6 s, 6 s left",
         "jatpo: note: look here",
-        "playing a: 1/2 (50 %), agent atpo, 4 s, 4 s left",
+        "playing a: agent atpo, 4 s",  # it has ended, so there is no time left
     ]
 
 

@@ -221,6 +221,15 @@ def test_identification_counts_steps(tiny):
     assert all(0 < row["share_sure"] <= row["share_lead"] <= 1 for row in summaries)
 
 
+def test_identification_leaves_out_agents_without_a_posterior(tiny):
+    """A study gives all of its experiments the same agents."""
+    tables = run(Identification(), tiny, ["atpo", "random"], Config(trials=20, request=QUICK))
+    atpo, random = tables["identification"].rows
+    assert (atpo["agent"], random["agent"]) == ("atpo", "random")
+    assert atpo["probability_end"] > 0 and random["reason"] == "it reports no posterior"
+    assert {row["agent"] for row in tables["curves"].rows} == {"atpo"}
+
+
 def test_steps_to_identification_by_hand():
     posterior = np.array([[[0.5, 0.5], [0.4, 0.6], [0.05, 0.95]], [[0.5, 0.5], [0.5, 0.5], [0.8, 0.2]]])
     trials = Trials(np.arange(2), np.array([1, 1]), np.zeros(2), np.zeros(2), {})
