@@ -155,9 +155,10 @@ class Pursuit:
         return np.vstack([joint, np.arange(len(READINGS)) == 0])
 
     def stage(self) -> Stage:
-        """The torus around the agent, who always stands in the middle."""
+        """The torus around the agent, who always stands in the middle, at 0,0 as in the names of states."""
         size = 2 * self.reach + 1
-        places = tuple(Place(column, row) for row, column in product(range(size), repeat=2))
+        offsets = range(-self.reach, self.reach + 1)
+        places = tuple(Place(column, row) for row, column in product(offsets, repeat=2))
         spots = (self.states + self.reach) @ np.array([1, size])
         middle = np.full(len(spots), (size * size) // 2)
         ends = np.append(

@@ -83,8 +83,9 @@ def _lay_out(stage: Stage, cells: Sequence[str], gap: str = "") -> str:
     rows = {int(place.y): {} for place in sorted(stage.places, key=lambda place: place.y)}
     for place, cell in zip(stage.places, cells, strict=True):
         rows[int(place.y)][int(place.x)] = cell
-    width = max(int(place.x) for place in stage.places) + 1
-    return "\n".join(gap.join(row.get(x, blank) for x in range(width)).rstrip() for row in rows.values())
+    columns = [int(place.x) for place in stage.places]
+    across = range(min(columns), max(columns) + 1)
+    return "\n".join(gap.join(row.get(x, blank) for x in across).rstrip() for row in rows.values())
 
 
 def _map(stage: Stage, snapshot: Snapshot) -> str:

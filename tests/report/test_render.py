@@ -116,7 +116,7 @@ def test_text_of_a_belief_shades_the_likely_cells():
     ("name", "agent", "teammate"),
     [
         ("gridworld", (0, 4), (2, 3)),
-        ("pursuit-task", (2, 2), (3, 2)),
+        ("pursuit-task", (0, 0), (1, 0)),
         ("ntu", (3, 0), (0, 2)),
         ("abandoned-power-plant", (1.1, 0), (2.2, 1.5)),
         ("overcooked", (1, 1.07), (3, 0.07)),
