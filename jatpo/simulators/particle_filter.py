@@ -11,14 +11,15 @@ to q_i, the others r_i = min(1, q_i / c) with c such that the r_i sum to `count`
 candidates are kept as they are.
 
 The first observation is answered by `opening` times as many candidates: start states, moved by the first action and
-weighed, of which `count` are kept. They are all start states where these are listed (`starts`) and not more than that,
-else draws of `guided_start` where it is written, else of `initial`. Without noise in the moves, nothing after that step
-can make up for a start state that is missing. With all start states listed and no more than `count` states with
-weight, merged particles are the exact filter.
+weighed, of which `count` are kept. Adapted and merged particles take all start states where these are listed (`starts`)
+and not more than that. Otherwise they are drawn: by `guided_start` where it is written, else from the list, else by
+`initial`. Without noise in the moves, nothing after that step can make up for a start state that is missing. With all
+start states listed and no more than `count` states with weight, merged particles are the exact filter.
 
 When no particle explains an observation, the model is depleted. Its particles are drawn anew as for a first
-observation, and its log evidence is that of the new particles plus the log of `floor`: a stated number instead of a
-zero that sampling has made. Where the new ones explain nothing either, they stay as predicted and the log evidence is
+observation, from `count` candidates only: under `vmap` all trials pay where one has to draw anew, and models that are
+false die often. The log evidence is then that of the new particles plus the log of `floor`: a stated number instead of
+a zero that sampling has made. Where the new ones explain nothing either, they stay as predicted and the log evidence is
 log `floor`. After a depletion the evidence is no longer unbiased; `dropped` is 1 in that step, and the belief counts
 it.
 
@@ -103,8 +104,7 @@ class Particles(Representation):
             states, weights = model.starts()
             chosen, weights = systematic(key, weights, threshold(weights, self.count), self.count)
             return ParticleBelief(jax.tree.map(lambda leaf: leaf[chosen], states), weights, *nothing)
-        states = jax.vmap(model.initial)(jax.random.split(key, self.count))
-        return ParticleBelief(states, jnp.full(self.count, 1 / self.count, _dtype(model)), *nothing)
+        return ParticleBelief(*self._drawn_starts(key, model, self.count), *nothing)
 
     def predict(self, key: Array | None, model: Simulator, belief: ParticleBelief, action: Array) -> Proposed:
         assert key is not None
@@ -172,7 +172,8 @@ class Particles(Representation):
 
         def turn(carry: tuple[Array, State, Array, Array]) -> tuple[Array, State, Array, Array]:
             _, old, old_weights, _ = carry
-            states, prior, after, log_evidence = self._anew(key, given[0], given[3], given[4])
+            most = max(self.opening, 1) * self.count if before else self.count
+            states, prior, after, log_evidence = self._anew(key, given[0], given[3], given[4], most)
             unused = old_weights.shape[0] - self.count
             weights = jnp.pad(prior if before else after, (0, unused))
             states = jax.tree.map(lambda new, all: all.at[: self.count].set(new), states, old)
@@ -192,11 +193,11 @@ class Particles(Representation):
         return replace(now, states=chosen[0], weights=chosen[1]), log_evidence
 
     def _anew(
-        self, key: Array, model: Simulator, action: Array, observation: Any
+        self, key: Array, model: Simulator, action: Array, observation: Any, most: int
     ) -> tuple[State, Array, Array, Array]:
         """Particles [P, ...] after a first step, their weights before and after what is seen, the log evidence []."""
         draw, move, choose = jax.random.split(key, 3)
-        states, weights, all_of_them = self._starts(draw, model, action, observation)
+        states, weights, all_of_them = self._starts(draw, model, action, observation, most)
         states = jax.lax.optimization_barrier(
             states
         )  # what all start states share is not folded for every candidate
@@ -215,21 +216,29 @@ class Particles(Representation):
         return jax.tree.map(lambda leaf: leaf[chosen], states), prior, kept / jnp.sum(kept), log_evidence
 
     def _starts(
-        self, key: Array, model: Simulator, action: Array, observation: Any
+        self, key: Array, model: Simulator, action: Array, observation: Any, most: int
     ) -> tuple[State, Array, bool]:
-        """Start states for a first observation, their weights, and whether they are all that there are."""
-        most = max(self.opening, 1) * self.count
+        """At most `most` start states for a first observation, their weights, and whether these are all."""
         if self.proposal != "bootstrap" and model.lists_starts:
             states, weights = model.starts()
             if weights.shape[0] <= most:
                 return states, weights, True
+        if not model.guides_starts:
+            return *self._drawn_starts(key, model, most), False
         keys = jax.random.split(key, most)
         even = jnp.full(most, 1 / most, _dtype(model))
-        if not model.guides_starts:
-            return jax.vmap(model.initial)(keys), even, False
         guided = jax.vmap(model.guided_start, in_axes=(0, None, None))
         states, logs = guided(keys, action, observation)
         return states, even * jnp.exp(logs).astype(even.dtype), False
+
+    def _drawn_starts(self, key: Array, model: Simulator, count: int) -> tuple[State, Array]:
+        """`count` start states with even weights: by systematic sampling where they are listed, else one by one."""
+        even = jnp.full(count, 1 / count, _dtype(model))
+        if not model.lists_starts:
+            return jax.vmap(model.initial)(jax.random.split(key, count)), even
+        states, weights = model.starts()
+        chosen, _ = systematic(key, weights, proportional(weights, count), count)
+        return jax.tree.map(lambda leaf: leaf[chosen], states), even
 
     def expectation(self, belief: ParticleBelief, values: Array) -> Array:
         """sum_i w_i values(..., x_i), where states are numbers."""
