@@ -2,6 +2,7 @@
 
 from jatpo.evaluate.experiments.beyond import Beyond
 from jatpo.evaluate.experiments.comparison import Comparison
+from jatpo.evaluate.experiments.filters import Filters
 from jatpo.evaluate.experiments.identification import Identification
 from jatpo.evaluate.experiments.loss_bound import LossBound
 from jatpo.evaluate.experiments.misspecified import Misspecified
@@ -13,6 +14,7 @@ from jatpo.evaluate.experiments.tune import Tune
 __all__ = [
     "Beyond",
     "Comparison",
+    "Filters",
     "Identification",
     "LossBound",
     "Misspecified",

@@ -30,6 +30,7 @@ QUICK = {
         "rounds": 1,
         "fit": FitSettings(steps=2),
     },
+    "filters": {"particles": (8,), "filters": ("exact", "merged"), "at": 3},
     "library-scaling": {"sizes": (2,)},
     "misspecified": {"factors": (2.0,)},
     "off-policy": {"shares": (0.5,), "rounds": 1},
@@ -40,6 +41,7 @@ QUICK = {
 }
 AGENTS = {
     "beyond": ("perseus", "atpo", "map"),
+    "filters": ("particle_atpo",),
     "scale": ("particle_atpo",),
     "simulators": ("particle_atpo", "random"),
 }
@@ -83,7 +85,9 @@ def rows_of(tables):
 
 def test_one_from_outside_is_among_them():
     ours = {"adapt", "beyond", "evaluate", "identification", "library-scaling", "loss-bound"}
-    assert ours | {"misspecified", "off-policy", "scale", "simulators", "tune", "horizons"} == set(ALL)
+    assert ours | {"filters", "misspecified", "off-policy", "scale", "simulators", "tune", "horizons"} == set(
+        ALL
+    )
 
 
 @pytest.mark.parametrize("name", ALL)
