@@ -78,8 +78,10 @@ class Kitchen(Simulator):
         return Service(helper, cook, none, none, jnp.zeros(self.rows, jnp.int32), none, no, no)
 
     def step(self, key: Array, state: Service, action: Array) -> tuple[Service, Array, Array]:
-        reply = jax.random.categorical(key, jnp.log(self.cook_probabilities(state))).astype(jnp.int32)
-        return self.moved(state, action, reply)
+        """One uniform number decides whether the cook does anything, and what."""
+        uniform, share = jax.random.uniform(key, (), jnp.float32), self._share()
+        anything = jnp.minimum(len(ACTIONS) * uniform / share, len(ACTIONS) - 1).astype(jnp.int32)
+        return self.moved(state, action, jnp.where(uniform < share, anything, self.cook_habit(state)))
 
     def successors(self, state: Service, action: Array) -> tuple[Service, Array]:
         """One for each action of the cook."""
@@ -96,7 +98,7 @@ class Kitchen(Simulator):
         supply = jnp.where(state.helper == top, ONION, jnp.where(state.helper == bottom, PLATE, NOTHING))
         taken = jnp.where(acts & (state.hand == NOTHING), supply, state.hand)
         hand = jnp.where(gives, NOTHING, taken)
-        counter = before.at[state.helper].set(jnp.where(gives, state.hand, here))
+        counter = self._laid(before, state.helper, jnp.where(gives, state.hand, here))
         holds, at_pan, cooked = state.cook_hand, state.cook == top, state.pan == ONIONS
         takes = cook_acts & (holds == NOTHING) & (there != NOTHING)
         serves = cook_acts & (holds == PLATE) & at_pan & cooked
@@ -104,7 +106,7 @@ class Kitchen(Simulator):
         free = (there == NOTHING) & ~(gives & (state.helper == state.cook))
         lays = cook_acts & ((holds == ONION) | (holds == PLATE)) & ~serves & ~adds & free
         left = jnp.where(takes, NOTHING, jnp.where(lays, holds, counter[state.cook]))
-        counter = counter.at[state.cook].set(left)
+        counter = self._laid(counter, state.cook, left)
         cook_hand = jnp.where(takes, there, jnp.where(serves, SOUP, jnp.where(adds | lays, NOTHING, holds)))
         pan = jnp.where(serves, 0, state.pan + adds.astype(jnp.int32))
         delivered = cook_acts & (holds == SOUP) & (state.cook == bottom)
@@ -125,6 +127,10 @@ class Kitchen(Simulator):
         reward = jnp.where(state.delivered, DELIVERED, WORKING) * (1 - state.over.astype(jnp.float32))
         return after, reward, over
 
+    def _laid(self, counter: Array, row: Array, thing: Array) -> Array:
+        """The counter [R] with a thing in a row, without a scatter."""
+        return jnp.where(jnp.arange(self.rows, dtype=jnp.int32) == row, thing, counter)
+
     def _row(self, action: Array, row: Array) -> Array:
         step = jnp.where(action == UP, -1, jnp.where(action == DOWN, 1, 0))
         return jnp.clip(row + step, 0, self.rows - 1).astype(jnp.int32)
@@ -136,8 +142,12 @@ class Kitchen(Simulator):
         """What the cook does [A]."""
         even = 1 / len(ACTIONS)
         habit = jax.nn.one_hot(self.cook_habit(state), len(ACTIONS), dtype=jnp.float32)
-        share = jnp.where(self.habit == COOKS.index("random"), 1, self.noise)
+        share = self._share()
         return (1 - share) * habit + share * even
+
+    def _share(self) -> Array:
+        """How often the cook does anything []."""
+        return jnp.where(self.habit == COOKS.index("random"), 1, self.noise)
 
     def cook_habit(self, state: Service) -> Array:
         """What the cook does by its habit []: brings what it holds to its place, else fetches what the pan needs."""
