@@ -165,7 +165,7 @@ def test_the_gradient_of_the_evidence_is_unbiased(proposal):
 
 
 def test_the_gradient_of_the_log_evidence_has_a_bias_that_falls():
-    """As stated: beyond doubt with two particles for five states, and less than half of that with four."""
+    """As stated: significant with two particles for five states, and less than half of that with four."""
     truth, model = simulator("plain")
     actions, seen = history_of(truth, model)
     slope = jax.grad(log_evidence_of(model, actions, seen))
