@@ -34,6 +34,7 @@ except ImportError as error:
 RETRIES = 2  # of a unit that raises
 KILLS = 20  # workers that a unit may lose before it counts as failed, at least, where the scheduler is ours
 FAILURES = "distributed.scheduler.allowed-failures"
+FOREVER = 10 * 365 * 24 * 3600  # seconds
 WINDOW = 8  # units under way for each slot
 TOPIC = "jatpo"
 PRELOADED = ("distributed", "jatpo.cluster.dask_engine", "jatpo.evaluate.shares")  # by local workers
@@ -294,6 +295,7 @@ def local_workers(count: int, *, on_event: OnEvent = ignore) -> Iterator[DaskEng
         FAILURES: max(KILLS, dask_config.get(FAILURES)),
         "distributed.nanny.pre-spawn-environ": {},  # workers compute as this process does
         "distributed.worker.profile.enabled": False,  # it takes a sample every 10 ms
+        "distributed.deploy.lost-worker-timeout": FOREVER,  # one that starts slowly is not given up
         **_forked(),
     }
     with (
