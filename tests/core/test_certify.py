@@ -9,15 +9,16 @@ from jatpo.certify import certify
 from jatpo.certify_exact import certify_exact
 from jatpo.errors import JatpoError
 from jatpo.evidence import BACKED_UP, INFORMED, Evidence
+from jatpo.solve import gap_search
 from jatpo.solve.gap_search import Search, SearchState, advance
 from oracles import rational_value
 
 
-def solved(model, rounds: int = 5) -> tuple[SearchState, int]:
+def solved(model, rounds: int = 5, compiled: bool = False) -> tuple[SearchState, int]:
     num_observations = int(model.observation[2].max()) + 1
     state = SearchState(model, num_observations)
     for _ in range(rounds):
-        advance(state, Search(gap=0.0), seed=0)
+        advance(state, Search(gap=0.0, compiled=compiled), seed=0)
     return state, num_observations
 
 
@@ -83,12 +84,20 @@ def _change(random: np.random.Generator, array: np.ndarray) -> np.ndarray:
     return array
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_a_corrupted_solution_is_refused_or_proves_only_what_is_true(seed):
+ENGINES_AND_SEEDS = [  # how rounds are computed, and the seeds, the first few of which run by default
+    pytest.param(compiled, seed, marks=() if seed < quick else pytest.mark.slow)
+    for compiled, quick in ((False, 40), (True, 10))
+    for seed in range(300)
+]
+
+
+@pytest.mark.parametrize(("compiled", "seed"), ENGINES_AND_SEEDS)
+def test_a_corrupted_solution_is_refused_or_proves_only_what_is_true(compiled, seed, monkeypatch):
+    monkeypatch.setattr(gap_search, "PLAIN", -1.0)
     random = np.random.default_rng(seed)
     model = rational_value.layered(random)
     value = rational_value.layered_value(model)
-    state, num_observations = solved(model, 3)
+    state, num_observations = solved(model, 3, compiled)
     for _ in range(10):
         evidence = corrupt(random, state.evidence())
         try:
