@@ -22,16 +22,17 @@ SECONDS = 10.0  # of the search that bounds from above what came without evidenc
 
 
 def build_evidence(model: POMDP, policy: Policy, seconds: float = SECONDS) -> Evidence:
-    """Evidence for alpha vectors of any origin: their controller below, a graph search of `seconds` above.
+    """Evidence for alpha vectors of any origin: their controller below, a graph search above.
 
-    The search has a controller of its own, and the better one at the initial belief counts.
+    The search takes `seconds` of processor time at most. It has a controller of its own, and the better one at the initial
+    belief counts.
     """
     sparse = model.exact()
     states = reachable_states(sparse)
     sparse = restricted(sparse, states)
-    ends = time.monotonic() + seconds
+    ends = time.thread_time() + seconds
     search = SearchState(sparse, model.num_observations)
-    while time.monotonic() < ends and not search.closed:
+    while time.thread_time() < ends and not search.closed:
         advance(search, Search(gap=0.0), seed=0)
     vectors = np.asarray(policy.vectors, np.float64)[:, states]
     followed = follow_vectors(sparse, model.num_observations, vectors, np.asarray(policy.actions))

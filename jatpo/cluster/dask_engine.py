@@ -12,8 +12,9 @@ import itertools
 import logging
 import multiprocessing
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from typing import Any
 
 from jatpo.cluster import worker_units
@@ -37,6 +38,7 @@ FAILURES = "distributed.scheduler.allowed-failures"
 FOREVER = 10 * 365 * 24 * 3600  # seconds
 WINDOW = 8  # units under way for each slot
 TOPIC = "jatpo"
+LEFT = "ignore:resource_tracker"  # warnings of semaphores that are removed anyway, as an option of Python
 PRELOADED = ("distributed", "jatpo.cluster.dask_engine", "jatpo.evaluate.shares")  # by local workers
 QUIET = ("distributed", "distributed.nanny", "distributed.worker", "distributed.scheduler", "tornado")
 
@@ -322,8 +324,18 @@ def _forked() -> Mapping[str, str]:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return {}
     multiprocessing.set_forkserver_preload(list(PRELOADED))
+    _track_quietly()
     forkserver.ensure_running()
     return {"distributed.worker.multiprocessing-method": "forkserver"}
+
+
+def _track_quietly() -> None:
+    """Start the process that cleans up after this one; it warns of what it finds, as after Ctrl-C."""
+    sys.warnoptions.append(LEFT)
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        sys.warnoptions.remove(LEFT)
 
 
 def _started(client: Client, common_files: bool, on_event: OnEvent, timeout: float) -> Iterator[DaskEngine]:

@@ -196,9 +196,9 @@ def interrupts(setting) -> Iterator[str | None]:
         pass_time(process, name, moment)
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
-        error = process.stderr.read() if name == SERVE else process.communicate(timeout=LIMIT)[1]
-        process.wait(LIMIT)
+        process.wait(LIMIT)  # what is printed fits into a pipe
         took = time.monotonic() - began
+        error = process.stderr.read() if name == SERVE else process.communicate(timeout=LIMIT)[1]
         last = error.decode("utf-8", "replace").strip().splitlines()[-1:]
         what = f"{name} interrupted after {moment:.2f} s"
         done = process.returncode == 0  # it was finished before the signal came

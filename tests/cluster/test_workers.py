@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -270,3 +271,16 @@ def test_options_that_exclude_each_other_are_refused(tmp_path):
         Engines("tcp://x:1", 2).check()
     with pytest.raises(JatpoError, match="--shared is for --scheduler"):
         Engines(workers=2, shared=tmp_path).check()
+
+
+def test_a_client_that_ends_at_once_prints_nothing_of_what_it_leaves():
+    """As after Ctrl-C: the process that removes semaphores would warn of them after the command's last line."""
+    script = """
+import multiprocessing, os
+from jatpo.cluster import dask_engine
+dask_engine._track_quietly()
+kept = multiprocessing.get_context("spawn").Semaphore()
+os._exit(130)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "")

@@ -1,5 +1,6 @@
 """`Solution.certify` and `jatpo certify`: true intervals for every solver, and no belief in what is on disk."""
 
+import itertools
 import json
 import re
 import shutil
@@ -75,6 +76,19 @@ def test_a_controller_of_good_vectors_earns_what_they_claim():
     found = solved(model, "graph", stages=12)
     evidence = build_evidence(model, found.policy, seconds=0.0)
     assert check_evidence(model, evidence).lower > found.lower - 0.05 > 19
+
+
+def test_a_process_that_has_to_wait_searches_as_far(monkeypatch):
+    """The limit of the search is processor time: on a busy machine the evidence is the same."""
+    model = build(tiger())
+    found = solved(model, "graph", stages=2)
+    evidence = build_evidence(model, found.policy)
+    clock = itertools.count(0, 1000)
+    monkeypatch.setattr("jatpo.solve.certification.time.monotonic", lambda: float(next(clock)))
+    again = build_evidence(model, found.policy)
+    monkeypatch.undo()
+    for one, other in zip(to_arrays(evidence).values(), to_arrays(again).values(), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_a_policy_that_is_not_optimal_gets_its_own_value():
