@@ -24,8 +24,8 @@ SECONDS = 10.0  # of the search that bounds from above what came without evidenc
 def build_evidence(model: POMDP, policy: Policy, seconds: float = SECONDS) -> Evidence:
     """Evidence for alpha vectors of any origin: their controller below, a graph search above.
 
-    The search takes `seconds` of processor time at most. It has a controller of its own, and the better one at the initial
-    belief counts.
+    The search takes `seconds` of processor time at most. It has a controller of its own, and the better one at the
+    initial belief counts.
     """
     sparse = model.exact()
     states = reachable_states(sparse)
