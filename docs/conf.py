@@ -43,6 +43,7 @@ html_css_files = ["site.css"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
+autodoc_default_options = {"exclude-members": "tree_flatten_with_keys, tree_unflatten"}
 python_use_unqualified_type_names = True
 default_role = "code"
 
