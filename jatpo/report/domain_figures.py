@@ -18,7 +18,7 @@ def aggregate(results: Results) -> Figure | None:
         for place, row in enumerate(rows):
             interval(axes, row["iqm"], row["iqm_low"], row["iqm_high"], place, mark(row["agent"]))
         categories(axes, [mark(row["agent"]).label for row in rows])
-        axes.set_xlabel("interquartile mean score (random 0, value iteration 1)")
+        axes.set_xlabel("score (random 0, value iteration 1)")
 
     def improvement(axes: Any) -> None:
         axes.axvline(0.5, color=INK, linewidth=1)
@@ -27,7 +27,7 @@ def aggregate(results: Results) -> Figure | None:
             interval(axes, row["improvement"], *ends, place, mark(row["agent"]))
         categories(axes, [mark(row["agent"]).label for row in better])
         axes.set_xlim(0, 1)
-        axes.set_xlabel("probability of improvement on the agent")
+        axes.set_xlabel("probability of improvement")
 
     if not rows:
         return None

@@ -70,6 +70,20 @@ def paired(results: Results) -> Section | None:
     return Section("differences", "ATPO minus other agents", text + body + figure(results, "differences"))
 
 
+def overall(results: Results) -> Section | None:
+    """Measures over several domains."""
+    if not results["aggregate"]:
+        return None
+    text = (
+        "<p>A score is a return scaled to 0 for random actions and 1 for value iteration, of agents that play in all "
+        "domains. The interquartile mean leaves out the lowest and the highest quarter of the trials. The probability "
+        "of improvement is that of a trial of ATPO scoring higher than one of the agent. The profile shows the share "
+        "of trials above each score. Intervals are 95&nbsp;% bootstrap intervals.</p>"
+    )
+    body = figure(results, "aggregate") + figure(results, "profile")
+    return Section("overall", "Over all domains", text + body)
+
+
 def identification(results: Results) -> Section | None:
     """The posterior of the true model and the entropy over time."""
     if not results["curves"]:
@@ -189,6 +203,7 @@ SECTIONS: tuple[Callable[[Results], Section | None], ...] = (
     returns,
     relative,
     paired,
+    overall,
     identification,
     scaling,
     beyond,
