@@ -62,15 +62,21 @@ class Description:
         initial: Any,
         discount: float,
         *,
-        states: Sequence[str],
-        actions: Sequence[str],
-        observations: Sequence[str],
+        states: Sequence[str] | None = None,
+        actions: Sequence[str] | None = None,
+        observations: Sequence[str] | None = None,
     ) -> Description:
-        """From arrays P[A, X, X], O[A, X, Z], R[X, A] and a start distribution [X]."""
+        """From arrays P[A, X, X], O[A, X, Z], R[X, A] and a start distribution [X]; numbers stand in for names."""
+        transition, observation = np.asarray(transition, np.float64), np.asarray(observation, np.float64)
+        num_actions, num_states, num_observations = validate.dense_shapes(transition, observation)
+
+        def named(kind: str, names: Sequence[str] | None, size: int) -> tuple[str, ...]:
+            return validate.names_of(kind, names, size) or tuple(map(str, range(size)))
+
         return cls(
-            states=tuple(states),
-            actions=tuple(actions),
-            observations=tuple(observations),
+            states=named("states", states, num_states),
+            actions=named("actions", actions, num_actions),
+            observations=named("observations", observations, num_observations),
             transition=from_array(transition),
             observation=from_array(observation),
             reward=np.asarray(reward, np.float64),

@@ -8,6 +8,7 @@ A builder returns a `World`, a `Description` or a `POMDP`. Users register theirs
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -109,7 +110,19 @@ class Domain:
         count = len(self.labels(rules, **overrides))
         if not isinstance(model, (int, np.integer)) or not 0 <= model < count:
             raise JatpoError(f"domain '{self.name}' has no model {model!r}; choose from 0 to {count - 1}")
-        return self.builder(int(model), **values)
+        try:
+            return self.builder(int(model), **values)
+        except (JatpoError, MemoryError):
+            raise
+        except Exception as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: Exception) -> JatpoError:
+        """The error of a builder that raised, with the line of its file where it did."""
+        file = self.builder.__code__.co_filename if hasattr(self.builder, "__code__") else None
+        lines = [part.lineno for part in traceback.extract_tb(error.__traceback__) if part.filename == file]
+        place = f" ({file}, line {lines[-1]})" if lines else ""
+        return JatpoError(f"the builder of '{self.name}' raised {type(error).__name__}: {error}{place}")
 
     def description(self, model: int = 0, rules: str = "as_run", **overrides: Any) -> Description:
         """A model as a checked NumPy `Description`."""

@@ -297,6 +297,20 @@ def test_mistakes_in_a_users_file_are_named(tmp_path, registries):
     domains.register("leaky")(lambda model: two_states_that_leak())
     with pytest.raises(JatpoError, match=r"transition\[a=0 \(go\), x=0 \(here\)\] sums to 0.9"):
         domains.describe("leaky")
+    domains.register("slip")(lambda model: 1 / model)
+    with pytest.raises(
+        JatpoError, match=r"builder of 'slip' raised ZeroDivisionError: .* \(.*_cli\.py, line \d+\)"
+    ):
+        domains.describe("slip")
+
+
+def test_a_description_needs_no_names():
+    """As `POMDP.from_dense`; wrong axes are named."""
+    arrays = np.full((2, 3, 3), 1 / 3), np.full((2, 3, 4), 0.25), np.zeros((3, 2)), np.full(3, 1 / 3), 0.9
+    made = domains.Description.from_dense(*arrays).checked()
+    assert (made.states, made.actions, made.observations[-1]) == (("0", "1", "2"), ("0", "1"), "3")
+    with pytest.raises(JatpoError, match="axes look swapped"):
+        domains.Description.from_dense(arrays[0].transpose(1, 2, 0), *arrays[1:])
 
 
 def two_states_that_leak():
