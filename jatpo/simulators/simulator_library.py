@@ -133,7 +133,7 @@ class SimulatorLibrary:
     def example_observations(self, trials: int) -> Any:
         """Zeros of the shape of the observations of N trials [..., N]."""
         entry = self.entry(0)
-        shapes = _shapes(entry)[2]
+        shapes = _seen(entry)
         return jax.tree.map(lambda leaf: jnp.zeros((*leaf.shape, trials), leaf.dtype), shapes)
 
     def each(self, function: Callable[..., Any], *parts: Any, shared: Sequence[Any] = ()) -> tuple[Any, ...]:
@@ -234,21 +234,25 @@ def _kind(simulator: Simulator) -> Any:
     return jax.tree.structure(simulator), tuple(map(str, leaves)), shared
 
 
-def _shapes(simulator: Simulator) -> tuple[Any, Any, Any]:
-    """The shapes of a state, of the state after a step, and of an observation."""
-    key, action = jax.random.key(0), jnp.int32(0)
+def _states(simulator: Simulator) -> tuple[Any, Any]:
+    """The shapes of a state and of the state after a step."""
 
-    def run() -> tuple[Any, Any, Any]:
+    def run(key: Array) -> tuple[Any, Any]:
         state = simulator.initial(key)
-        arrived, _, _ = simulator.step(key, state, action)
-        return state, arrived, simulator.observe(key, arrived, action)
+        return state, simulator.step(key, state, jnp.int32(0))[0]
 
-    return jax.eval_shape(run)
+    return jax.eval_shape(run, jax.random.key(0))
+
+
+def _seen(simulator: Simulator) -> Any:
+    """The shape of an observation."""
+    key, state = jax.random.key(0), _states(simulator)[0]
+    return jax.eval_shape(lambda key, state: simulator.observe(key, state, jnp.int32(0)), key, state)
 
 
 def _check(simulator: Simulator, first: Simulator, label: str, first_label: str) -> None:
     """Refuse a simulator that does not fit the first one, or whose states change their shape."""
-    state, arrived, seen = _shapes(simulator)
+    state, arrived = _states(simulator)
     if _spelled(state) != _spelled(arrived):
         raise JatpoError(
             f"simulator '{label}' begins with a state {_spelled(state)} and goes to {_spelled(arrived)}: "
@@ -259,7 +263,7 @@ def _check(simulator: Simulator, first: Simulator, label: str, first_label: str)
             f"simulator '{label}' has {simulator.num_actions} actions and '{first_label}' {first.num_actions}: "
             "make them agree"
         )
-    theirs = _shapes(first)[2]
+    seen, theirs = _seen(simulator), _seen(first)
     if _spelled(seen) != _spelled(theirs):
         raise JatpoError(
             f"simulator '{label}' is seen as {_spelled(seen)} and '{first_label}' as {_spelled(theirs)}: "

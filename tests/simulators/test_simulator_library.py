@@ -108,6 +108,10 @@ def test_what_does_not_fit_is_refused():
         def step(self, key, state, action):
             return jnp.stack([state, state]), 0.0, False
 
+        def observe(self, key, state, action):
+            assert state.shape == ()  # as a simulator that reads its state: the mistake is in `step`
+            return state
+
     with pytest.raises(JatpoError, match="'1' has 2 actions and '0' 3"):
         SimulatorLibrary.from_simulators([Walk(0), Other(0)])
     with pytest.raises(JatpoError, match="'0' begins with a state int32\\[\\] and goes to int32\\[2\\]"):
