@@ -3,6 +3,7 @@
 A process is killed after so much work, not after so much time, so a machine that is busy kills no more often.
 """
 
+import itertools
 import json
 import os
 import random
@@ -11,15 +12,24 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
+from dask import config as dask_config
 
 from dask_processes import Cluster
+from jatpo.cluster import local_workers
+from jatpo.engine import Unit
 from jatpo.evaluate.results_store import numbers
+from units_for_workers import pair
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning"),
+]
+HELPERS = str(Path(__file__).parent.parent / "helpers")
 KILLS = 100
 LONGEST = 2.5  # seconds of processor time that a worker lives, at most; it takes about half of them to begin
 TRIALS = 100_000
@@ -65,7 +75,7 @@ def test_a_hundred_workers_killed_in_a_run_change_nothing(expected, tmp_path):
         try:
             _wait_for(lambda out=out: _chunks(out), process)
             while kills < KILLS and process.poll() is None:
-                kills += _kill_a_worker(process, rng)
+                kills += _kill_a_worker(process.pid, rng)
             process.wait(WITHIN)
         finally:
             _end(process)
@@ -80,6 +90,33 @@ def test_a_hundred_workers_killed_in_a_run_change_nothing(expected, tmp_path):
             done = computed[f"abandoned-power-plant/{agent}"]
             chunks = sorted(number for text in done.values() for number in numbers(text))
             assert chunks == list(range(-(-TRIALS // 128)))
+
+
+def test_a_hundred_workers_killed_in_one_run_of_units_lose_none(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", HELPERS, prepend=os.pathsep)
+    rng, killed = random.Random(3), []
+
+    def kill():
+        end = time.monotonic() + WITHIN
+        while len(killed) < KILLS and time.monotonic() < end:
+            killed.extend([True] if _kill_a_worker(os.getpid(), rng, 0.5) else [])
+
+    settings = {"distributed.scheduler.allowed-failures": KILLS}
+    with dask_config.set(settings), local_workers(2) as engine, ThreadPoolExecutor(1) as thread:
+        killing = thread.submit(kill)
+        shared = engine.share("shared")
+
+        def units():  # until the last worker is killed
+            for number in itertools.count():
+                time.sleep(0.05)
+                yield Unit(str(number), pair, (shared, number))
+                if killing.done():
+                    return
+
+        found = [answer.value for answer in engine.run(units())]
+        killing.result()
+    assert len(killed) == KILLS
+    assert sorted(found) == [("shared", number) for number in range(len(found))]
 
 
 def test_workers_of_a_scheduler_may_be_killed_one_after_the_other(cluster, expected, tmp_path):
@@ -169,18 +206,19 @@ def _chunks(out: Path) -> set[str]:
     return {str(path.relative_to(out)) for path in out.glob("chunks/**/*.npz")}
 
 
-def _kill_a_worker(process: subprocess.Popen, rng: random.Random) -> bool:
-    """Kill one of the command's workers, once it has worked for a while; whether there was one to kill."""
-    lives = rng.uniform(0.0, LONGEST)
+def _kill_a_worker(process: int, rng: random.Random, longest: float = LONGEST) -> bool:
+    """Kill one of a process' local workers, once it has worked for a while; whether there was one to kill."""
+    lives = rng.uniform(0.0, longest)
     try:
         # Workers are forked by a process that the command starts.
-        workers = [worker for each in psutil.Process(process.pid).children() for worker in each.children()]
-        victim = rng.choice(workers) if workers else None
-        while victim and process.poll() is None and sum(victim.cpu_times()[:2]) < lives:
-            time.sleep(0.02)
-        if victim and process.poll() is None:
-            victim.kill()
-            return True
+        workers = [worker for each in psutil.Process(process).children() for worker in each.children()]
+        if workers:
+            victim = rng.choice(workers)
+            while victim.status() != psutil.STATUS_ZOMBIE:
+                if sum(victim.cpu_times()[:2]) >= lives:
+                    victim.kill()
+                    return True
+                time.sleep(0.02)
     except psutil.NoSuchProcess:
         pass
     time.sleep(0.02)
