@@ -15,7 +15,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from multiprocessing import forkserver, resource_tracker
-from typing import Any
+from typing import Any, NamedTuple
 
 from jatpo.cluster import worker_units
 from jatpo.cores import DEVICES, THREADS, usable_cores
@@ -124,11 +124,10 @@ class DaskEngine:
         try:
             for future, value in stream:
                 number, unit = waiting.pop(future.key)
-                if future.status == "finished":
+                if isinstance(value, Computed):  # whose worker may be lost by now, and with it the future
                     self._done += 1
-                    value, about, name = value
-                    self.workers.setdefault(name, about)
-                    yield Answer(number, value, name)
+                    self.workers.setdefault(value.worker, value.about)
+                    yield Answer(number, value.value, value.worker)
                 else:
                     failures[number] = Failure(unit.label, self._reason(future))
                     self._failures += 1
@@ -265,11 +264,19 @@ def own_versions() -> Mapping[str, str]:
     return worker_units.versions()
 
 
-def answer(content: worker_units.Called, *shared: Any) -> tuple[Any, worker_units.About, str]:
+class Computed(NamedTuple):
     """A unit's value, with who computed it."""
+
+    value: Any
+    about: worker_units.About
+    worker: str
+
+
+def answer(content: worker_units.Called, *shared: Any) -> Computed:
+    """What a worker returns for a unit."""
     value = worker_units.call(content, *shared)
     found = worker_units.about()
-    return value, found, f"{found['host']}:{found['process']}"
+    return Computed(value, found, f"{found['host']}:{found['process']}")
 
 
 @contextlib.contextmanager
