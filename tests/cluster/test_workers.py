@@ -162,6 +162,17 @@ def test_the_units_of_a_worker_that_is_killed_run_again(engine, tmp_path):
     assert engine.figures()["workers lost"] == before + 1
 
 
+def test_an_answer_counts_whose_worker_is_lost_after_it_has_come(engine, monkeypatch):
+    class Stream(dask_engine.as_completed):
+        def __next__(self):
+            future, value = super().__next__()
+            future._state.lose()  # as Dask does where the worker that has the result is lost
+            return future, value
+
+    monkeypatch.setattr(dask_engine, "as_completed", Stream)
+    assert [answer.value for answer in engine.run([Unit("one", pair, (1, 2))])] == [(1, 2)]
+
+
 def test_a_worker_of_another_version_is_refused_by_name_of_both(engine, monkeypatch):
     ours = worker_units.versions()
     monkeypatch.setattr(worker_units, "versions", lambda: {**ours, "jatpo": "9.9"})
