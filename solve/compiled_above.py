@@ -77,7 +77,7 @@ def refresh_above(s, node, tolerance):
     s.upper_stamp[node], s.corner_stamp[node] = s.sizes[ISSUED], s.sizes[VERSION]
 
 
-@once
+@kernel
 def _scan(s, node, base, begin, tolerance):
     """Lower `given` of `node` by the points from `begin` on, noting who gave it."""
     first, count, size = s.first[node], s.count[node], s.sizes[POINTS]
@@ -163,7 +163,7 @@ def best_action(s, node):
     return best
 
 
-@once
+@kernel
 def _refresh_children(s, row, tolerance):
     """Refresh the children whose gap matters to their parent."""
     least, most = RELEVANT * gap_of(s), s.figures[FIRST_GAP]
@@ -306,7 +306,7 @@ def prune_points(s):
     s.sizes[POINTS] = kept
 
 
-@once
+@kernel
 def _dominated(s, j):
     """Whether some other point bounds the belief of point `j` at least as well."""
     node = s.node[j]

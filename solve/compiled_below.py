@@ -84,7 +84,7 @@ def back_up_below(s, node):
         _add(s, node, action, least)
 
 
-@once
+@kernel
 def _follow(s, node, row):
     """For each observation the position of the vector to continue with, in `follow`."""
     size = s.sizes[VECTORS]
@@ -95,7 +95,7 @@ def _follow(s, node, row):
         s.follow[s.seen[e]] = position(s.name, size, s.best[s.child[e]])
 
 
-@once
+@kernel
 def _plan(s, action):
     """R_a + γ P_a Σ_z O_a(z) α_z lowered by its rounding, in `plan`; α_z are named by `follow`."""
     X, discount = len(s.plan), s.figures[DISCOUNT]
@@ -141,7 +141,7 @@ def _add(s, node, action, least):
     _enlarge(s)
 
 
-@once
+@kernel
 def _enlarge(s):
     """Keep `largest` above all vectors, and `slack` above the rounding of a backup of them."""
     plan, largest, enough = s.plan, s.largest, True

@@ -94,7 +94,7 @@ def expand(s, node, action):
     return row
 
 
-@once
+@kernel
 def _predict(s, node, action):
     """Σ_x b(x) P(y | x, a) in `mass` at the first of `touched`, in order; (reward, sum for the rounding, entries)."""
     X = len(s.mass)
@@ -122,7 +122,7 @@ def _predict(s, node, action):
     return gain, error + 2 * s.figures[DISCOUNT] * arrived, count
 
 
-@once
+@kernel
 def _observe(s, action, count):
     """Split `mass` by observation into `joint_state`, `joint_weight`: z in order of `met`, each up to `place[z]`.
 
@@ -218,7 +218,7 @@ def _place(s, begin, end):
     return node, share, extra
 
 
-@once
+@kernel
 def _shared(s, begin, end, node):
     """The largest r with b ≥ r b' for the belief in the entries and that of `node`; 0 if their supports differ."""
     if s.count[node] != end - begin:
@@ -231,7 +231,7 @@ def _shared(s, begin, end, node):
     return least
 
 
-@once
+@kernel
 def _sign(s, begin, end):
     """Signature of the support and hash of the rounded weights."""
     signature, digest = np.uint64(0), np.uint64(0)

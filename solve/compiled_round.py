@@ -94,7 +94,7 @@ def _candidates(s, node, reach, least_gap, child, score, arrive, kept):
     return kept
 
 
-@once
+@kernel
 def _enter(node, worth, there, child, score, arrive, kept):
     """Keep `node` in order of its worth, once."""
     at = kept
@@ -138,7 +138,7 @@ def walk(s, uniform, upward, end):
     return nodes, starts, levels
 
 
-@once
+@kernel
 def _among(nodes, begin, end, node):
     """Whether `node` is one of `nodes`."""
     for i in range(begin, end):  # noqa: SIM110 - Numba compiles no generator

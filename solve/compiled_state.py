@@ -39,7 +39,8 @@ GROWN_TYPE, TYPE = types.Tuple(tuple(GROWN.values())), types.Tuple((*GROWN.value
 
 _OPTIONS = {"error_model": "numpy", "nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 kernel = njit(**_OPTIONS)
-once = njit(**_OPTIONS, inline="always")  # called at one place: becomes part of its caller, compiled with it
+# Called at one place and not a tight loop: part of its caller, compiled with it. Tight loops got slower by that.
+once = njit(**_OPTIONS, inline="always")
 
 
 @structref.register
