@@ -12,7 +12,7 @@ from jatpo.simulators import Particles, SimulatorLibrary, simulator_class
 from jatpo.simulators.particle_choice import _passed
 from jatpo.simulators.simulator_protocol import Simulator
 
-TRIALS, HORIZON = 64, 4
+TRIALS, HORIZON = 16, 4
 
 
 @simulator_class
@@ -57,7 +57,7 @@ def exact(actions, observations):
 def test_witnesses_of_one_actor_answer_the_same_histories():
     """The few particles that act are poor; whoever watches with many has the exact posterior of what they did."""
     actor, names = SimulatorATPO(filter=Particles(2)), ("actions", "observations", "posterior")
-    watchers = [SimulatorATPO(filter=Particles(count)) for count in (2, 4000)]
+    watchers = [SimulatorATPO(filter=Particles(count)) for count in (2, 1000)]
     play = [
         jatpo.rollout(jax.random.key(0), each, coins(), trials=TRIALS, record=names)
         for each in (actor, *(witnessed(actor, own) for own in watchers))
@@ -68,8 +68,8 @@ def test_witnesses_of_one_actor_answer_the_same_histories():
     found = play[2].records["posterior"][:, -1, 1]
     histories = zip(play[2].records["actions"], play[2].records["observations"], strict=True)
     wanted = np.array([exact(*each) for each in histories])
-    assert np.abs(found - wanted).max() < 0.1  # four standard deviations of 4,000 particles over four steps
-    assert np.abs(play[1].records["posterior"][:, -1, 1] - wanted).max() > 0.1
+    assert np.abs(found - wanted).max() < 0.2  # four standard deviations of 1,000 particles over four steps
+    assert np.abs(play[1].records["posterior"][:, -1, 1] - wanted).max() > 0.2
 
 
 def test_marks_find_their_place_as_by_a_binary_search():
