@@ -273,7 +273,7 @@ def test_a_claim_that_the_certificate_refutes_is_named(workplace, capsys, monkey
 
     monkeypatch.setattr(SearchState, "upper", property(lambda state: state.lower - 1.0))
     monkeypatch.setattr("jatpo.solve.driver._checked", lambda problem, solution, label: solution)
-    monkeypatch.setattr("jatpo.solve.gap_search.advance", lambda state, search, seed: None)
+    monkeypatch.setattr("jatpo.solve.gap_search.advance", lambda state, search, seed, clock: None)
     assert run(["certify", str(TIGER), *GRAPH]) == 0
     assert "below the certified lower bound" in capsys.readouterr().err
 
