@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import jaxpr_as_fun
 
 from jatpo import domains, filter
 from jatpo.beliefs import Support
@@ -118,7 +119,7 @@ def _cost(program: Any) -> Cost:
 def _counted(program: Any) -> Cost:
     """What XLA counts, the bodies of loops once."""
     shapes = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in program.in_avals]
-    known = jax.jit(jax.extend.core.jaxpr_as_fun(program)).lower(*shapes).compile().cost_analysis()
+    known = jax.jit(jaxpr_as_fun(program)).lower(*shapes).compile().cost_analysis() or {}
     return Cost(known.get("flops", 0.0), known.get("bytes accessed", 0.0))
 
 

@@ -114,6 +114,15 @@ class SuccessorLists(Transition):
         a, x, place, p = nonzeros(self.probability)
         return a, x, np.asarray(self.successor)[a, x, place].astype(np.int64), p
 
+    @property
+    def lists_predecessors(self) -> bool:
+        """Whether `predecessors` has all that lead to a state."""
+        return False
+
+    def predecessors(self) -> tuple[Array, Array]:
+        """Predecessors [A, X, Q], and P(this state | predecessor, a)."""
+        raise NotImplementedError("these lists have no predecessors")
+
     def joined(self) -> SuccessorLists:
         return SuccessorLists(merged(self.successor), merged(self.probability))
 
@@ -154,6 +163,13 @@ class BlockedTransition(SuccessorLists):
         inflow, hub_inflow = self.inflow()
         arriving = _weighted_rows(beliefs, self.predecessor, inflow)
         return arriving.at[:, self.hub].add(hub_inflow @ beliefs)
+
+    @property
+    def lists_predecessors(self) -> bool:
+        return self.hub.shape[-1] == 0
+
+    def predecessors(self) -> tuple[Array, Array]:
+        return self.predecessor, self.inflow()[0]
 
     def inflow(self) -> tuple[Array, Array]:
         """P(this state | predecessor, a) [A, X, Q] and P(hub | x, a) [A, H, X], from the successor lists."""

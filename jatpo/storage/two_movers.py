@@ -21,7 +21,7 @@ import numpy as np
 from jax import Array
 
 from jatpo.pytree import pytree
-from jatpo.storage.blocked import BlockedTransition
+from jatpo.storage.blocked import BlockedTransition, SuccessorLists
 from jatpo.storage.kernel_protocol import Transition, merged, pick
 from jatpo.validate import Coordinates
 
@@ -33,8 +33,8 @@ TOGETHER = 1 << 16  # numbers of a belief, or of several, that are moved at once
 class MoversTransition(Transition):
     """Two movers that do not see each other; where a pair is solved, both leave for good."""
 
-    agent: BlockedTransition  # of N cells, A actions
-    teammate: BlockedTransition  # of N cells, D "actions"
+    agent: SuccessorLists  # of N cells, A actions
+    teammate: SuccessorLists  # of N cells, D "actions"
     solved: Array  # [D, N, N] bool
 
     @classmethod
@@ -78,20 +78,20 @@ class MoversTransition(Transition):
         return action // (self.num_actions // self.teammate.num_actions)
 
     def predict(self, belief: Array, action: Array) -> Array:
-        if self._has_hubs:
+        if not self._lists_predecessors:
             return self._predict(belief, action)
         own = _chosen(self.agent, action)
         return self._moved(belief[:, None], jnp.zeros(1, jnp.int32), own, self._team(action))[:, 0]
 
     def predict_columns(self, beliefs: Array, actions: Array) -> Array:
-        if self._has_hubs or self.teammate.num_actions > 1:  # or columns with teammates of their own
+        alike = self.teammate.num_actions == 1  # else columns have teammates of their own
+        if not (alike and self._lists_predecessors):
             return super().predict_columns(beliefs, actions)
         return self._moved(beliefs, actions, self.agent, jnp.int32(0))
 
     @property
-    def _has_hubs(self) -> bool:
-        """Whether cells with very many predecessors are kept out of the lists of predecessors."""
-        return self.agent.hub.shape[-1] + self.teammate.hub.shape[-1] > 0
+    def _lists_predecessors(self) -> bool:
+        return self.agent.lists_predecessors and self.teammate.lists_predecessors
 
     def _predict(self, belief: Array, action: Array) -> Array:
         """`predict` for any lists."""
@@ -102,18 +102,18 @@ class MoversTransition(Transition):
         moved = _chosen(self.teammate, team).predict_all(moved.T)[0].T
         return jnp.append(moved.reshape(-1), belief[-1] + jnp.sum(leaving))
 
-    def _moved(self, beliefs: Array, actions: Array, agent: BlockedTransition, team: Array) -> Array:
+    def _moved(self, beliefs: Array, actions: Array, agent: SuccessorLists, team: Array) -> Array:
         """Beliefs [X, B] under actions [B]: some rows of pairs [N, N, B] at a time, which stay in the cache."""
         beliefs = jnp.asarray(beliefs)
         pairs = beliefs[:-1].reshape(self.num_cells, self.num_cells, -1)
         going = ~self.solved[team]
-        mate = _inflow(_chosen(self.teammate, team))
+        mate = _chosen(self.teammate, team).predecessors()
         together = max(1, TOGETHER // (self.num_cells * beliefs.shape[1]))
 
         def of_cell(own: tuple[Array, Array]) -> Array:
             return _columns_moved(_row_moved(pairs, going, actions, *own), *(part[0] for part in mate))
 
-        own = tuple(jnp.swapaxes(part, 0, 1) for part in _inflow(agent))  # [N, A, Q]
+        own = tuple(jnp.swapaxes(part, 0, 1) for part in agent.predecessors())  # [N, A, Q]
         moved = jax.lax.map(of_cell, own, batch_size=together).reshape(-1, beliefs.shape[1])
         left = (~going).reshape(-1).astype(beliefs.dtype) @ beliefs[:-1]
         return jnp.concatenate([moved, (beliefs[-1] + left)[None]])
@@ -216,12 +216,7 @@ def _columns_moved(rows: Array, index: Array, weight: Array) -> Array:
     return jax.lax.fori_loop(0, index.shape[1], add, jnp.zeros_like(rows))
 
 
-def _inflow(lists: BlockedTransition) -> tuple[Array, Array]:
-    """Predecessors [A, N, Q], and the probabilities of coming from there."""
-    return lists.predecessor, lists.inflow()[0]
-
-
-def _chosen(lists: BlockedTransition, action: Array) -> BlockedTransition:
+def _chosen(lists: SuccessorLists, action: Array) -> SuccessorLists:
     """The lists of one action, as those of a model with one action."""
     names = [part.name for part in dataclasses.fields(lists) if part.name != "hub"]
     return dataclasses.replace(lists, **{name: getattr(lists, name)[action][None] for name in names})
