@@ -103,6 +103,18 @@ def test_a_few_cells_at_a_time_and_cells_that_many_lead_to(hubs, monkeypatch):
     np.testing.assert_allclose(alone, wanted[1].T @ beliefs[:, 2], rtol=1e-5, atol=1e-6)
 
 
+def test_a_joined_world_predicts_as_its_models_do():
+    """Its lists have no predecessors."""
+    models = [movers(seed) for seed in (2, 3)]
+    joined = MoversTransition.stack([stored for *_, stored in models]).joined()
+    belief = np.random.default_rng(5).random(STATES).astype(np.float32)
+    predict = jax.jit(joined.predict)
+    for k, (*parts, _) in enumerate(models):
+        for a, wanted in enumerate(written_out(*parts)):
+            found = predict(belief, jnp.int32(k * ACTIONS + a))
+            np.testing.assert_allclose(found, wanted.T @ belief, rtol=1e-5, atol=1e-6)
+
+
 def test_coordinates_are_those_of_the_definition():
     *parts, stored = movers(1)
     wanted = coordinates(written_out(*parts))
